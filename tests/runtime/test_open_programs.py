@@ -280,7 +280,9 @@ MASKED = {
 
 
 def forms_of_decoders(mask, heads, ways):
-    """A decoder whose ``heads`` are repeated for those of the query, or whose rows are one matrix for each of them."""
+    """A decoder whose ``heads`` are repeated for those of the query, or whose rows are one matrix for each of them, or
+    whose heads of a group are an axis of their own.
+    """
     g = og.Graph()
     q, m = g.input("q", og.f32, (2, 4, 3, 16)), g.input("m", og.boolean, (2, 1, 3, None))
     k, v = (g.input(name, og.f32, (2, 2 if heads else 4, None, 16)) for name in "kv")
@@ -297,6 +299,10 @@ def forms_of_decoders(mask, heads, ways):
     if heads == "rows":
         scores = g.matmul(g.static_reshape(scaled, shape=(2, 2, 6, 16)), k, transpose_b=True)
         scores = g.static_reshape(scores, shape=(2, 4, 3, -1))
+    elif heads == "axes":
+        keys, v, m = (on("Unsqueeze", [one], axes=[2]) for one in (k, v, m))
+        keys = g.static_transpose(g.multiply(keys, g.constant(np.float32(0.5))), order=(0, 1, 2, 4, 3))
+        scores = g.matmul(g.static_reshape(scaled, shape=(2, 2, 2, 3, 16)), keys)
     else:
         keys = g.multiply(repeated(k) if heads else k, g.constant(np.float32(0.5)))
         scores = g.matmul(scaled, g.static_transpose(keys, order=(0, 1, 3, 2)))
@@ -306,13 +312,15 @@ def forms_of_decoders(mask, heads, ways):
     if heads == "rows":
         y = g.matmul(g.static_reshape(shares, shape=(2, 2, 6, -1)), v)
         g.output("y", g.relu(g.static_reshape(y, shape=(2, 4, 3, 16))))
+    elif heads == "axes":
+        g.output("y", g.static_reshape(g.matmul(shares, v), shape=(2, 4, 3, 16)))
     else:
         g.output("y", g.matmul(shares, repeated(v) if heads else v))
     return g.compile()
 
 
 @pytest.mark.parametrize("ways", [False, True], ids=["NaN", "no NaN"])
-@pytest.mark.parametrize("heads", ["", "Expand", "Tile", "rows"])
+@pytest.mark.parametrize("heads", ["", "Expand", "Tile", "rows", "axes"])
 @pytest.mark.parametrize("mask", MASKED)
 def test_forms_of_attention_are_one_step(mask, heads, ways):
     model = forms_of_decoders(mask, heads, ways)
@@ -359,6 +367,43 @@ def test_caches_of_16_bits_are_attended_as_they_are(dtype, is_permitted):
     assert len(parts) == is_permitted
     assert not is_permitted or [source.dtype for source in parts[0].sources[1:3]] == [dtype, dtype]
     assert not is_permitted or model.cache_info().partitions == 0
+
+
+@pytest.mark.parametrize("dtype", [og.f32, og.boolean], ids=str)
+@pytest.mark.parametrize(
+    ("mask", "is_one"),
+    [
+        ((1, 1, 1, 3, None), [og.f32]),
+        ((2, 1, 1, 3, None), [og.f32]),
+        ((2, 2, 3, 3, None), [og.f32]),
+        ((2, 3, 3, None), [og.f32]),
+        ((1, 1, 3, None), [og.f32, og.boolean]),
+        ((3, None), [og.f32, og.boolean]),
+        ((2, 2, 1, 3, None), []),
+        ((2, 1, 3, 3, None), []),
+        ((3, 3, None), []),
+    ],
+    ids=str,
+)
+def test_masks_of_grouped_heads_meet_the_right_ones(mask, is_one, dtype):
+    """Three heads of a group are an axis behind that of the two groups."""
+    g = og.Graph()
+    q, m = g.input("q", og.f32, (2, 2, 3, 3, 16)), g.input("m", dtype, mask)
+    k, v = (g.input(name, og.f32, (2, 2, 1, None, 16)) for name in "kv")
+    scores = g.matmul(q, k, transpose_b=True)
+    if dtype is og.boolean:
+        scores = g.op("Where", [m, scores, g.constant(np.float32(-9))], edition="host")
+    else:
+        scores = g.add(scores, m)
+    g.output("y", g.matmul(g.softmax(scores, axis=-1), v))
+    model = g.compile()
+    for tokens in (65, 66, 67):
+        given = {"q": drawn(2, 2, 3, 3, 16), **{name: drawn(2, 2, 1, tokens, 16, seed=tokens) for name in "kv"}}
+        shape = [tokens if dim is None else dim for dim in mask]
+        given["m"] = drawn(*shape, seed=3) * 5 if dtype is og.f32 else drawn(*shape, seed=3) > 0
+        np.testing.assert_allclose(model(**given), og.reference.run(g, given)["y"], rtol=1e-4, atol=1e-5)
+    joined = [part for part in model.report().partitions if part.kinds.count("MatMul") == 2]
+    assert bool(joined) == (dtype in is_one)
 
 
 OTHER_SCORES = {

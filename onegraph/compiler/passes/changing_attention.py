@@ -22,7 +22,7 @@ from ..ir.step import Step
 from ..options import Options
 
 Dims = tuple[int, ...]
-TURNED = (0, 1, 3, 2)
+RANKS = 4, 5  # of tensors: batch, heads, tokens, size; of five axes, the heads of a group are one of their own
 SELECTS = "where_false", "where_true"  # where a condition puts its third operand, or its second one
 SPARE = MOVES | ARITHMETIC | {"TypeCast"}
 NARROW = frozenset([DataType.f16, DataType.bf16])
@@ -52,18 +52,19 @@ def attend(edit: Edit, options: Options) -> None:
 
 
 def _is_plain(graph: Lowered, step: Step, n_inputs: int) -> bool:
-    """Whether the library runs a step on f32 tensors of four axes, or scalars."""
+    """Whether the library runs a step on f32 tensors of four or five axes, or scalars."""
     if step.library_part is None or len(step.inputs) != n_inputs or len(step.outputs) != 1:
         return False
     values = [graph.values[number] for number in (*step.inputs, *step.outputs)]
-    return all(value.dtype is DataType.f32 for value in values) and len(values[-1].shape) == 4
+    return all(value.dtype is DataType.f32 for value in values) and len(values[-1].shape) in RANKS
 
 
 def _attention(graph: Lowered, softmax: Step) -> Step | None:
     """The step for the attention around a SoftMax; None if there is none."""
     scores = _Scores(graph, softmax.inputs[0])
     shares, last = softmax.outputs[0], graph.only_consumer(softmax.outputs[0])
-    if int(softmax.attrs.get("axis", 1)) % 4 != 3:  # type: ignore[arg-type]
+    rank = len(graph.values[shares].shape)
+    if int(softmax.attrs.get("axis", 1)) % rank != rank - 1:  # type: ignore[arg-type]
         return None
     members, is_plain = [softmax], True
     if last is not None and last.kind == "ReplaceNaN" and _number_of(graph, last.inputs[1]) == 0:
@@ -107,7 +108,8 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
             query = before.inputs[0]
         if behind is not None and _is_reshape(graph, behind) and graph.values[behind.outputs[0]].shape[:3] == joint[:3]:
             (result,), members = behind.outputs, [*members, behind]
-    if not _fit(graph, (*joint[:3], graph.values[query].shape[3]), key, value, joint, scores.mask, turned):
+    own = graph.values[query].shape
+    if not _fit(graph, (*joint[:-1], own[-1]) if scores.joint else own, key, value, joint, scores.mask, turned):
         return None
     step = members[-1].instead("attention", (query, key, value, *scores.mask), (result,), attrs=attrs)
     return step._replace(members=tuple(members))
@@ -156,7 +158,7 @@ class _Scores:
             number, operand = maker.inputs
             if _only_maker(graph, number) is None or graph.values[number].shape != shape:
                 number, operand = operand, number
-            if len(graph.values[operand].shape) <= 4 and graph.values[number].shape == shape:
+            if len(graph.values[operand].shape) <= len(shape) and graph.values[number].shape == shape:
                 self._take(maker, number, operand)
         elif maker.kind in ("Where", "Select") and len(maker.inputs) == 3:
             condition, *ends = maker.inputs
@@ -229,7 +231,8 @@ def _number_of(graph: Lowered, value: int) -> float | None:
 
 def _is_reshape(graph: Lowered, step: Step) -> bool:
     """Whether a step gives f32 numbers of four axes four others."""
-    return step.kind == "StaticReshape" and _is_plain(graph, step, 1) and len(graph.values[step.inputs[0]].shape) == 4
+    ends = [graph.values[number].shape for number in (*step.inputs, *step.outputs)]
+    return step.kind == "StaticReshape" and _is_plain(graph, step, 1) and all(len(shape) == RANKS[0] for shape in ends)
 
 
 def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
@@ -252,7 +255,7 @@ def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
 def _has_few_queries(graph: Lowered, step: Step) -> bool:
     """Whether an attention takes as long as reading the keys, which the library copies first."""
     query, _, value = (graph.values[number].shape for number in step.inputs[:3])
-    return query[2] <= FEW_QUERIES and value[2] >= LEAST_KEYS
+    return query[-2] <= FEW_QUERIES and value[-2] >= LEAST_KEYS
 
 
 def _is_turned(step: Step) -> bool:
@@ -281,8 +284,8 @@ def _with_views(edit: Edit, step: Step) -> list[Step]:
         maker = edit.graph.maker(key)
         assert maker is not None
         source = edit.values[_unscaled(edit.graph, maker.inputs[0])[0]]
-        order = [int(axis) % 4 for axis in maker.attrs["order"]]  # type: ignore[union-attr]
-        order = [order[axis] for axis in TURNED]
+        *order, tokens, size = (int(axis) % len(source.shape) for axis in maker.attrs["order"])  # type: ignore[union-attr]
+        order += [size, tokens]
         key = source.id
         if order != sorted(order):
             shape = tuple([source.shape[axis] for axis in order])
@@ -292,6 +295,11 @@ def _with_views(edit: Edit, step: Step) -> list[Step]:
     if times == value_times:
         key, value = own_key, own_value
     (softmax,) = (member for member in step.members if member.kind == "SoftMax")
+    if len(edit.values[result].shape) > RANKS[0]:
+        query, key, value, *mask = (_joined(edit, product, number, views) for number in (query, key, value, *mask))
+        found = edit.values.like(result, "heads", _joined_shape(edit.values[result].shape))
+        behind = [_reshaped(edit, product, found, result)]
+        return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(found,)), *behind]
     heads, behind = edit.values[softmax.inputs[0]].shape[:3], list[Step]()
     if edit.values[query].shape[:3] != heads:
         query, source_id = edit.values.like(query, "query", (*heads, edit.values[query].shape[3])), query
@@ -300,6 +308,32 @@ def _with_views(edit: Edit, step: Step) -> list[Step]:
         found = edit.values.like(result, "heads", (*heads, edit.values[result].shape[3]))
         behind, result = [_reshaped(edit, product, found, result)], found
     return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(result,)), *behind]
+
+
+def _joined_shape(shape: Dims) -> Dims:
+    """A shape whose heads and heads of a group, of five axes, are one axis."""
+    batch, heads, group, *rest = (*(1,) * (RANKS[1] - len(shape)), *shape)
+    return batch, heads * group, *rest
+
+
+def _before_joining(graph: Lowered, value: int) -> int | None:
+    """The value that a step gives a further axis, if its heads are one axis; None if there is none."""
+    maker = graph.maker(value)
+    if maker is None or maker.kind not in ("Unsqueeze", "StaticReshape"):
+        return None
+    source, given = graph.values[maker.inputs[0]], graph.values[value]
+    return source.id if source.shape == _joined_shape(given.shape) and source.dtype is given.dtype else None
+
+
+def _joined(edit: Edit, step: Step, value: int, views: list[Step]) -> int:
+    """A value whose heads are one axis: before it got another, or a view, which is added to ``views``."""
+    own, before = edit.values[value].shape, _before_joining(edit.graph, value)
+    shape = _joined_shape(own)
+    if before is not None or len(own) < RANKS[0] or own == shape:
+        return value if before is None else before
+    found = edit.values.like(value, "heads", shape)
+    views.append(_reshaped(edit, step, value, found))
+    return found
 
 
 def _reshaped(edit: Edit, step: Step, source: int, target: int) -> Step:
@@ -324,13 +358,23 @@ def _fit(graph: Lowered, q: Dims, key: int, value: int, s: Dims, mask: tuple[int
     ``q``: the shape of the query; ``s``: that of the scores; ``turned``: whether keys are rows.
     """
     k, v = (graph.values[number].shape for number in (key, value))
-    if len(k) == 4 and not turned:
-        k = (*k[:2], k[3], k[2])
-    if any(0 in shape or len(shape) != 4 for shape in (q, k, v)) or k[:3] != v[:3]:
+    if len(k) == len(s) and not turned:
+        k = (*k[:-2], k[-1], k[-2])
+    if any(0 in shape or len(shape) != len(s) for shape in (q, k, v)) or k[:-1] != v[:-1] or len(s) not in RANKS:
         return False
-    if q[0] != k[0] or q[1] % k[1]:
+    if q[0] != k[0] or q[1] % k[1] or (len(s) > RANKS[0] and (q[1] != k[1] or k[2] != 1)):
         return False
-    shapes = [graph.values[number].shape for number in mask]
-    return s == (*q[:3], k[2]) and all(
-        dim in (1, full) for shape in shapes for dim, full in zip(reversed(shape), reversed(s), strict=False)
-    )
+    return s == (*q[:-1], k[-2]) and all(_fits_scores(graph, number, s) for number in mask)
+
+
+def _fits_scores(graph: Lowered, mask: int, s: Dims) -> bool:
+    """Whether a mask is broadcast to scores of this shape, also where heads are one axis."""
+    value = graph.values[mask]
+    if not all(dim in (1, full) for dim, full in zip(reversed(value.shape), reversed(s), strict=False)):
+        return False
+    if len(s) == RANKS[0]:
+        return True
+    _, *heads, _, _ = (*(1,) * (RANKS[1] - len(value.shape)), *value.shape)
+    # The library has no view of booleans.
+    is_viewed = value.dtype is DataType.f32 or len(value.shape) < RANKS[0] or value.shape == _joined_shape(value.shape)
+    return heads in ([1, 1], [*s[1:3]]) and (is_viewed or _before_joining(graph, mask) is not None)
