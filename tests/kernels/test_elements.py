@@ -42,6 +42,8 @@ OPS = {
     "Ceil": (np.ceil, FLOATS),
     "Round": (np.rint, FLOATS),
     "Sqrt": (np.sqrt, FLOATS),
+    "Sin": (lambda x: np.sin(x.astype(np.float64)).astype(np.float32), ("f32",)),
+    "Cos": (lambda x: np.cos(x.astype(np.float64)).astype(np.float32), ("f32",)),
     "BitwiseAnd": (np.bitwise_and, INTEGERS),
     "BitwiseOr": (np.bitwise_or, INTEGERS),
     "BitwiseXor": (np.bitwise_xor, INTEGERS),
@@ -66,6 +68,7 @@ OPS = {
 
 ONE_OPERAND = (
     *("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "IsNaN", "IsInf", "BitwiseNot"),
+    *("Sin", "Cos"),
 )
 
 
@@ -179,6 +182,23 @@ def test_host_ops_of_16_bits_compute_in_f32(dtype):
             np.testing.assert_array_equal(one.astype(np.float32), other.astype(one.dtype).astype(np.float32))
     np.testing.assert_array_equal(best.astype(np.float32), np.take_along_axis(wide, at, 1))
     np.testing.assert_array_equal(best[1:], -np.sort(-wide[1:], 1)[:, :5].astype(kind))
+
+
+@pytest.mark.parametrize("kind", ["Sin", "Cos"])
+def test_angles_of_f32_are_rounded_once(kind):
+    """Near to whole quarters of a turn, a result has its digits, too; far angles go another way."""
+    quarters = np.arange(-40, 40) * (np.pi / 2)
+    around = np.float32(2.0) ** np.arange(-140, 127)
+    angles = np.float32([*quarters, *np.nextafter(np.float32(quarters), 9), *around, *-around, -0.0, np.inf, np.nan])
+    g = og.Graph()
+    g.output("y", g.op(kind, [g.input("x", "f32", (2, len(angles)))], edition="host"))
+    both = np.stack([angles, np.random.default_rng(0).uniform(-99, 99, len(angles)).astype(np.float32)])
+    with np.errstate(invalid="ignore"):
+        wanted = getattr(np, kind.lower())(both.astype(np.float64)).astype(np.float32)
+    found = g.compile()(both)
+    np.testing.assert_array_max_ulp(found, wanted, 1)
+    assert np.mean(found == wanted) > 0.99
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
 def test_remainders_of_both_kinds_have_the_right_sign():

@@ -17,6 +17,7 @@ from .native import fields_of
 MOST_REPEATED = 128  # elements of an op of the base vocabulary in the body of a loop
 MOST_CROSSED = 1 << 11  # of one whose operands are both broadcast
 WIDE = frozenset([DataType.f32, DataType.float64])
+OF_F32 = frozenset(["Sin", "Cos"])
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -34,6 +35,8 @@ def _has_types(values: Sequence[Value]) -> bool:
 
 def why_not(kind: str, source: DataType, target: DataType) -> str:
     """Why numpy computes an op on floats; empty if the kernel does."""
+    if source is DataType.float64 and kind in OF_F32:
+        return "numpy computes all digits of float64"
     if source in WIDE and kind == "Cast" and target in (DataType.uint32, DataType.uint64):
         return "numpy says which integer a number beyond the range becomes"
     return ""
