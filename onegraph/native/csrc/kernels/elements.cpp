@@ -222,29 +222,45 @@ ONEGRAPH_INLINE void remainders(T *result, Row<T> a, Row<T> b, std::int64_t coun
 // Sines, or cosines, which are sines a quarter turn ahead. The angle minus quarter turns, rounded to double, goes through series
 // of its powers; their errors are far below half a digit of f32. Far angles, of which more digits of the turn count, and
 // infinite ones are left to the library of C.
-ONEGRAPH_INLINE void sines(float *result, Row<float> a, std::int64_t count, bool is_cosine) {
+ONEGRAPH_INLINE float sine_of(float angle, double ahead) {
     constexpr double per_quarter = 0.63661977236758134308, quarter = 1.57079632679489661923, rest = 6.12323399573676603587e-17;
+    const double x = angle, turns = __builtin_nearbyint(x * per_quarter);
+    const double moved = fused(-turns, rest, fused(-turns, quarter, x)), near = turns == 0 ? x : moved; // -0, too
+    const double square = near * near;
+    double odd = -1.0 / 39916800, even = 1.0 / 479001600;
+    odd = fused(odd, square, 1.0 / 362880), even = fused(even, square, -1.0 / 3628800);
+    odd = fused(odd, square, -1.0 / 5040), even = fused(even, square, 1.0 / 40320);
+    odd = fused(odd, square, 1.0 / 120), even = fused(even, square, -1.0 / 720);
+    odd = fused(odd, square, -1.0 / 6), even = fused(even, square, 1.0 / 24);
+    odd = near * fused(odd, square, 1.0), even = fused(fused(even, square, -0.5), square, 1.0);
+    // Behind an odd number of quarters the other series counts, and behind two or three of four the sign changes.
+    const double ends = turns + ahead, half = __builtin_floor(ends * 0.5), part = __builtin_floor(half * 0.5);
+    const double is_even = ends - 2 * half, is_turned = half - 2 * part; // 0 or 1
+    const double chosen = is_even == 0 ? odd : even;
+    return static_cast<float>(is_turned == 0 ? chosen : -chosen);
+}
+
+ONEGRAPH_INLINE void sines(float *result, Row<float> a, std::int64_t count, bool is_cosine) {
+    constexpr std::int64_t BLOCK = 256;
     constexpr float far = 1 << 20;
     const double ahead = is_cosine ? 1 : 0;
-    bool has_far = false;
-    for (std::int64_t i = 0; i < count; i++) {
-        const double x = a.first[i * a.step], turns = __builtin_nearbyint(x * per_quarter);
-        const double moved = fused(-turns, rest, fused(-turns, quarter, x)), near = turns == 0 ? x : moved; // -0, too
-        const double square = near * near;
-        double odd = -1.0 / 39916800, even = 1.0 / 479001600;
-        odd = fused(odd, square, 1.0 / 362880), even = fused(even, square, -1.0 / 3628800);
-        odd = fused(odd, square, -1.0 / 5040), even = fused(even, square, 1.0 / 40320);
-        odd = fused(odd, square, 1.0 / 120), even = fused(even, square, -1.0 / 720);
-        odd = fused(odd, square, -1.0 / 6), even = fused(even, square, 1.0 / 24);
-        odd = near * fused(odd, square, 1.0), even = fused(fused(even, square, -0.5), square, 1.0);
-        const double ends = turns + ahead, whole = ends - 4 * __builtin_floor(ends * 0.25); // 0 to 3
-        const double chosen = whole == 1 || whole == 3 ? even : odd;
-        result[i] = static_cast<float>(whole >= 2 ? -chosen : chosen);
-        has_far |= !(magnitude_of(a.first[i * a.step]) < far);
-    }
-    for (std::int64_t i = 0; has_far && i < count; i++) {
-        const float x = a.first[i * a.step];
-        if (!(magnitude_of(x) < far)) result[i] = static_cast<float>(is_cosine ? std::cos(double(x)) : std::sin(double(x)));
+    for (std::int64_t begin = 0; begin < count; begin += BLOCK) {
+        const std::int64_t end = std::min(begin + BLOCK, count);
+        const auto loop = [&](std::ptrdiff_t step) ONEGRAPH_VECTORS {
+            std::int32_t is_far = 0;
+            for (std::int64_t i = begin; i < end; i++) {
+                const float x = a.first[i * step];
+                is_far |= magnitude_of(x) < far ? 0 : 1;
+                result[i] = sine_of(x, ahead);
+            }
+            return is_far;
+        };
+        const std::int32_t is_far = a.step == 1 ? loop(1) : loop(a.step);
+        for (std::int64_t i = begin; is_far && i < end; i++) {
+            const float x = a.first[i * a.step];
+            if (magnitude_of(x) < far) continue;
+            result[i] = static_cast<float>(is_cosine ? std::cos(static_cast<double>(x)) : std::sin(static_cast<double>(x)));
+        }
     }
 }
 
