@@ -33,6 +33,7 @@ class Lifetimes:
         self._starts = _integers([*written.values()])
         self._ends = _integers([last[number] for number in self.numbers])
         self._n_steps = n_steps
+        self._last: tuple[tuple[bytes, bytes], tuple[Array, int, Array]] | None = None
 
     def sources(self, in_place: Mapping[int, int]) -> Array:
         """For each piece, which one's memory it may reuse, as ``planned`` takes it; -1 for none.
@@ -56,6 +57,9 @@ class Lifetimes:
             sources: as ``sources`` returns them.
         """
         rounded = np.maximum((_integers(sizes) + ALIGNMENT - 1) // ALIGNMENT, 1) * ALIGNMENT
+        key = rounded.tobytes(), sources.tobytes()
+        if self._last is not None and self._last[0] == key:  # sizes that are close round to the same ones
+            return self._last[1]
         offsets, rooms, size = np.empty_like(rounded), np.empty((self._n_steps, 2), np.int64), ffi.new("int64_t *")
         status = lib.onegraph_plan_memory(
             len(self.numbers),
@@ -66,7 +70,9 @@ class Lifetimes:
         )
         if status:
             raise status_error("onegraph_plan_memory", status)
-        return offsets, size[0], rooms
+        offsets.flags.writeable = rooms.flags.writeable = False
+        self._last = key, (offsets, size[0], rooms)
+        return self._last[1]
 
 
 def _integers(numbers: Sequence[int] | Array) -> Array:

@@ -88,3 +88,14 @@ def test_a_gap_is_filled_before_the_block_grows():
     blocks = np.cumsum([0, *[size for start, _, size in pieces if start == 0]])
     assert place[2, 7, 128] == place[0, 1, 128]
     assert (place[3, 4, 1280], end) == (blocks[-1], blocks[-1] + 1280)
+
+
+@pytest.mark.library
+def test_a_plan_is_kept_for_sizes_that_round_to_the_same():
+    lifetimes = Lifetimes({0: 0, 1: 1, 2: 2}, {0: 1, 1: 2, 2: 3}, 4)
+    apart, joined = lifetimes.sources({}), lifetimes.sources({1: 0})
+    first = lifetimes.planned([100, 100, 100], apart)
+    assert lifetimes.planned([128, 65, 100], apart) is first
+    assert lifetimes.planned([100, 100, 100], joined)[0].tolist() == [0, 0, 128]
+    assert lifetimes.planned([100, 100, 100], apart)[0].tolist() == first[0].tolist() == [0, 128, 0]
+    assert lifetimes.planned([129, 100, 100], apart)[1] == 320
