@@ -51,15 +51,18 @@ def test_weights_that_change_are_seen_by_every_size():
 
 
 class Decoder(torch.nn.Module):
-    """A layer whose caches grow, and a head."""
+    """A layer whose caches grow, and a head; the sizes of caches may say the places of tokens."""
 
-    def __init__(self):
+    def __init__(self, places):
         super().__init__()
+        self.places = places
         self.heads, self.inner = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
         self.norm, self.wide = torch.nn.LayerNorm(32), torch.nn.Linear(32, 64)
 
     def forward(self, x, keys, values):
         batch, tokens, width = x.shape
+        if self.places:
+            x = x + torch.cos((torch.arange(tokens) + keys.shape[2])[:, None] * 0.1)
         q, k, v = self.heads(self.norm(x)).view(batch, tokens, 3, 4, 8).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
         mixed = torch.nn.functional.scaled_dot_product_attention(q, keys, values)
@@ -67,11 +70,12 @@ class Decoder(torch.nn.Module):
         return torch.nn.functional.gelu(self.wide(x)), keys, values
 
 
-def test_growing_caches_are_traced_for_two_sizes_only():
+@pytest.mark.parametrize("places", [False, True])
+def test_growing_caches_are_traced_for_two_sizes_only(places):
     torch.manual_seed(0)
     torch._dynamo.reset()
     onegraph.torch.reset()
-    model = Decoder().eval()
+    model = Decoder(places).eval()
     run = torch.compile(model, backend=onegraph.torch.backend, dynamic=True)
     with torch.no_grad():
         mine = theirs = (torch.randn(2, 4, 17, 8), torch.randn(2, 4, 17, 8))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...._util.open_sizes import present
 from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value, dtype_of, shape_of
 from ....lowering.movement import NATIVE, rounded, scalar
@@ -45,8 +46,8 @@ def common(node: Node, *names: str) -> list[Value]:
 
 
 def _like(given: Any) -> Any:
-    """A tensor of the data type and rank of one whose sizes may be open; numbers as they are."""
-    return torch.empty([1] * given.dim(), dtype=given.dtype) if hasattr(given, "stride") else given
+    """A tensor of the data type and rank of one whose sizes may be open; a number, for an open size its present one."""
+    return torch.empty([1] * given.dim(), dtype=given.dtype) if hasattr(given, "stride") else present(given)
 
 
 def factors(node: Node, *names: str) -> list[Value]:
