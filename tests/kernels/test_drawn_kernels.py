@@ -11,14 +11,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import draws
-from helpers.kernels import run
+from helpers.kernels import DRAWN, NOT_DRAWN, run
 from helpers.wide_reference import run_wide
 
 import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels import native
 from onegraph.compiler.kernels.elementwise import BY_NAME, KERNELS
-from onegraph.compiler.kernels.kernel import SPREADS
 from onegraph.compiler.kernels.registry import kernels
 from onegraph.compiler.passes.open_steps import ELEMENTWISE
 from onegraph.opset.editions.registry import edition
@@ -51,24 +50,15 @@ ATTRS = {
     "relu_backward": {"use_dst": False},
     "softplus": {"beta": 1.0},
 }
-SPREAD = [kernel.name for kernel in KERNELS if kernel.reason == SPREADS]
 OF_F32 = {"fake_quantize"}
-ELSEWHERE = {
-    **dict.fromkeys(SPREAD, "has operands of two other shapes"),
-    "keep_nan": "changes what the library computed",
-    "prelu": "has slopes of another shape",
-    "prelu_backward_src": "computes a part of an op",
-    "prelu_backward_slope": "computes a part of an op",
-}
-NAMES = [kernel.name for kernel in KERNELS if kernel.name not in ELSEWHERE]
 KINDS = {kernel.name: kernel.kinds[0] for kernel in KERNELS if kernel.kinds}
 OPEN = {name: kind for kind, name in ELEMENTWISE.items()}  # kernels of ops that the library computes for known sizes
 KINDS.update(OPEN)
 
 
 def test_each_elementwise_kernel_is_drawn():
-    assert ELSEWHERE.keys() | {*NAMES} == {kernel.name for kernel in KERNELS}
-    assert {*ATTRS} <= {*NAMES} <= {kernel.name for kernel in kernels()}
+    assert NOT_DRAWN.keys() | {*DRAWN} == {kernel.name for kernel in KERNELS}
+    assert {*ATTRS} <= {*DRAWN} <= {kernel.name for kernel in kernels()}
 
 
 def drawn_array(rng, shape, dtype):
@@ -145,7 +135,7 @@ def check(name, seed, monkeypatch):
     assert is_near.all(), f"{said}: {found[~is_near][:5]}, not {wanted[~is_near][:5]}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_drawn_uses_are_right(name, monkeypatch):
     with np.errstate(all="ignore"):
         for seed in range(draws(10, 1000)):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.grouped import grouped
-from test_drawn_kernels import NAMES as DRAWN
+from helpers.kernels import DRAWN
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
