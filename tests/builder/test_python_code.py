@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import SHARED
+from conftest import SHARED, draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,12 +65,12 @@ def test_cases_round_trip(kind, tmp_path):
 @pytest.mark.skipif(not FILES, reason="the graphs of oneDNN are not beside this checkout")
 def test_library_files_round_trip(tmp_path):
     lenient = 0
-    for path in FILES:
+    for path in draws(FILES[::3], FILES):
         graph = og.Graph.load(path)
         errors = [one for one in og.check_graph(graph) if one.severity == "error"]
         assert ("og.Graph(strict=False)" in round_trip(graph, tmp_path)) == bool(errors)
         lenient += bool(errors)
-    assert lenient == 14
+    assert lenient == draws(4, 14)
 
 
 def test_code_is_idiomatic(tmp_path):

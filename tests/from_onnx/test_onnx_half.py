@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import draws
 
 import onegraph.capi  # noqa: F401 - its graphs run in the library
 
@@ -163,7 +164,8 @@ def loaded(case, op_set, name):
 def test_half_node_is_within_one_unit_of_float64(kind, name):
     first, shape, _, function = CASES[kind]
     dtype, epsilon = DTYPES[name], float(ml_dtypes.finfo(DTYPES[name]).eps)
-    for op_set in sorted({first, max(first, 20), NEWEST}):
+    older = draws([(first, max(first, 20))[name == min(DTYPES)]], [first, max(first, 20)])
+    for op_set in sorted({*older, NEWEST}):
         known, opened = loaded(CASES[kind], op_set, name)
         for scale in (1e-3, 1, 100):
             x = (np.random.default_rng(0).standard_normal(shape) * scale).astype(dtype)

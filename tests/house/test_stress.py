@@ -105,7 +105,7 @@ def eight_threads():
     def work(seed):
         rng = random.Random(seed)
         own = quick.bind(x=x8)
-        for _ in range(times(1000, 12)):
+        for _ in range(times(1000, 8)):
             x = numbers(rng.randrange(1, 40), 16)
             assert right(model(x), x, w)
             assert np.array_equal(quick(x8), quick_y)
@@ -138,7 +138,7 @@ def one_to_one_objects():
     def work(seed):
         rng = random.Random(seed)
         target, stream = capi.Tensor(compiled.outputs[0], np.empty((64, 64), np.float32)), capi.Stream()
-        for _ in range(times(2000, 40)):
+        for _ in range(times(2000, 24)):
             if rng.random() < 0.3:
                 try:  # the former array is freed at once
                     source.set_data_handle(np.zeros((64, 64), np.float32))
@@ -160,7 +160,7 @@ def executables_are_collected_while_they_run():
     gc.freeze()  # the garbage collector examines mostly objects from here
 
     def work():
-        for _ in range(times(500, 8)):
+        for _ in range(times(500, 6)):
             graph, w = network(64)
             assert right(graph.compile()(x), x, w)
             run = graph.compile().bind(x=x)
@@ -194,7 +194,7 @@ def arrays_are_resized_by_another_thread():
 
     def call():
         try:
-            for _ in range(times(20000, 600)):
+            for _ in range(times(20000, 360)):
                 try:
                     assert np.array_equal(model(x[0]), wanted)
                 except og.ArgumentError as error:  # resized before the call
@@ -345,7 +345,7 @@ def partition_cache_switches_while_a_thread_compiles():
 
     sys.setswitchinterval(1e-5)
     threading.Thread(target=switch, daemon=True).start()
-    for _ in range(times(1000, 20)):
+    for _ in range(times(1000, 12)):
         found = g.compile(threads=1)(x)
         for result, w in zip(found, weights, strict=True):
             np.testing.assert_allclose(result, np.maximum(x @ w, 0), atol=1e-4)
@@ -451,7 +451,7 @@ def forks_while_threads_run():
         assert right(model(np.asfortranarray(x)), x, w)
         assert right(network(9)[0].compile()(numbers(9, 16)), numbers(9, 16), w)
 
-    fork_beside(times(500, 12), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 8), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
@@ -467,12 +467,12 @@ def forks_beside_the_thread_of_a_fork():
     def child():
         beside = threading.Thread(target=fork)
         beside.start()
-        for _ in range(times(100_000, 2000)):
+        for _ in range(times(100_000, 1200)):
             np.testing.assert_array_equal(model(x), wanted)
         done.set()
         beside.join()
 
-    forked(child, times(1200, 60))
+    forked(child, times(1200, 36))
 
 
 @story
@@ -592,7 +592,7 @@ def forks_while_a_bound_run_is_used():
         while not done.is_set():
             run()
 
-    fork_beside(times(500, 12), lambda: np.testing.assert_array_equal(run(), wanted), done, work)
+    fork_beside(times(500, 8), lambda: np.testing.assert_array_equal(run(), wanted), done, work)
 
 
 @story
@@ -613,7 +613,7 @@ def forks_while_a_tensor_is_used():
         compiled.execute(stream, [source], [target])
         assert (target.data == 3).all()
 
-    fork_beside(times(500, 12), child, done, work)
+    fork_beside(times(500, 8), child, done, work)
 
 
 @story
@@ -636,7 +636,7 @@ def forks_while_threads_compile():
             graph, w = network(rows)
             assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
 
-    fork_beside(times(500, 12), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 8), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
@@ -658,7 +658,7 @@ def forks_while_threads_build_one_to_one_objects():
         while not done.is_set():
             add()
 
-    fork_beside(times(500, 20), add, done, work)
+    fork_beside(times(500, 12), add, done, work)
 
 
 @story
@@ -679,7 +679,7 @@ def graph_is_partitioned_while_threads_compile():
 
     def make():
         try:
-            for _ in range(times(5000, 20)):
+            for _ in range(times(5000, 12)):
                 for partition in partitions:
                     partition.compile()
         finally:
@@ -729,7 +729,7 @@ def forks_while_tensors_are_imported():
     def child():
         assert np.array_equal(model(x), wanted)
 
-    fork_beside(times(1000, 20), child, done, work, work)
+    fork_beside(times(1000, 12), child, done, work, work)
 
 
 def forks_during(works, longest):
@@ -744,7 +744,7 @@ def forks_during(works, longest):
 
     signal.signal(signal.SIGPROF, handler)
     rng = random.Random(2)
-    for number in range(times(1000, 20)):
+    for number in range(times(1000, 12)):
         work = works[number % len(works)]
         children.clear()
         signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, longest))
@@ -838,7 +838,7 @@ def everything_works_after_interrupts():
     run, parts = quick.bind(x=x8), model.bind(x=x)
     rng = random.Random(1)
     works = [lambda: model(x), lambda: quick(x8), run.run, parts.run, lambda: network(3)[0].compile(), in_one_to_one()]
-    for number in range(times(3000, 75)):
+    for number in range(times(3000, 45)):
         work = works[number % len(works)]
         try:
             # The timer repeats, because Python prints and drops an interrupt inside a destructor.
@@ -885,7 +885,7 @@ def interrupt_at_every_step_of_compilation():
 
     count, threads = interrupted(0), og.get_num_threads()
     rng = random.Random(0)
-    for step in range(1, count) if WHOLE else [rng.randrange(1, count) for _ in range(100)]:
+    for step in range(1, count) if WHOLE else [rng.randrange(1, count) for _ in range(60)]:
         interrupted(step)
         assert (gc.isenabled(), gc.get_freeze_count(), og.get_num_threads()) == (True, 0, threads), step
         if step % 10 == 0:
@@ -968,7 +968,7 @@ def compilations_take_no_memory():
     def work():
         network(64, rng.randrange(5))[0].compile()(x)
 
-    flat(work, times(1000, 250), times(10_000, 100))
+    flat(work, times(1000, 150), times(10_000, 60))
 
 
 @story

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import draws
 from helpers.json_files import (
     UNKNOWN,
     assert_library_reads,
@@ -145,14 +146,13 @@ def graph_of(case, constants=False):
 
 @pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
 def test_every_op_round_trips(kind):
-    for case in CASES:
-        if case.kind == kind:
-            g = graph_of(case)
-            text = g.to_json()
-            h = og.Graph.from_json(text, strict=True)
-            assert_same(g, h)
-            assert json.loads(h.to_json()) == json.loads(text), str(case)
-            assert_library_reads(g)
+    for case in [case for case in CASES if case.kind == kind][:: draws(2, 1)]:
+        g = graph_of(case)
+        text = g.to_json()
+        h = og.Graph.from_json(text, strict=True)
+        assert_same(g, h)
+        assert json.loads(h.to_json()) == json.loads(text), str(case)
+        assert_library_reads(g)
 
 
 def test_constants_round_trip(tmp_path):

@@ -28,7 +28,7 @@ END, STOP = -1, -2
 ERRORS = [errno.ENOSPC, errno.EACCES, errno.EINTR, errno.ENOMEM, errno.EIO, errno.EMFILE]
 FATES = [*ERRORS, END, STOP]
 N_FATES = len(FATES) if LONG else 1  # of each call
-SOME = 13  # calls of a work
+SOME = 9  # calls of a work
 DESCRIBED = (og.OneGraphError, MemoryError)
 
 
