@@ -1,4 +1,8 @@
-"""Random blocks of a network: a main op, and the chain of elementwise, binary and Quantize ops behind it."""
+"""Random blocks of a network: a main op, and the chain of elementwise, binary and Quantize ops behind it.
+
+The sizes are those of layers whose time is worth measuring, and nothing is computed while a block grows. The graphs of
+``tests/fuzz`` are small, and the reference knows their values as they grow.
+"""
 
 from __future__ import annotations
 

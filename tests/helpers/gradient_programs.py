@@ -1,4 +1,7 @@
-"""Random programs with open dims, whose first and second derivatives are compared with PyTorch's in float64."""
+"""Random programs with open dims, whose first and second derivatives are compared with PyTorch's in float64.
+
+They have the ops that both compute alike, and no others: ``tests/fuzz`` draws graphs of all ops.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Random functions of PyTorch as texts: inputs, statements and results.
 
 Every choice comes from one ``random.Random``. Each statement runs in eager mode while a program grows, so a program is
-valid, and its numbers stay small. The text of a program is the function that a finding prints.
+valid, and its numbers stay small. The text of a program is the function that a finding prints. A graph has no views,
+writes in place or control flow of Python, which are most of what goes wrong here: ``tests/fuzz`` draws graphs.
 """
 
 from __future__ import annotations
