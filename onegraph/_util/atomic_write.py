@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 100  # of reading files together where there are no locks
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A file that belongs to a head.
 
     Attributes:
@@ -67,7 +67,7 @@ def write_atomically(path: Path, write: Write) -> None:
     write_together([], path, write)
 
 
-def write_together(parts: Sequence[Part], head: Path, write: Write, named: re.Pattern[str] | None = None) -> None:
+def write_together(parts: Sequence[FilePart], head: Path, write: Write, named: re.Pattern[str] | None = None) -> None:
     """Write files that belong together as ``write_atomically`` does: all are replaced, or none.
 
     Args:

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ..serialize.document import FPMATH_MODES
-from ..tools.machine import BUSY, Load, Watch, described, lack_processors
+from ..tools.machine import BUSY, Load, LoadWatch, described, lack_processors
 from .bench_sizes import show_sizes, size_option
 from .graph_source import Source
 from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
@@ -135,7 +135,7 @@ def command(
         show_sizes(graph, sizes, variants, refused, as_json, seconds=seconds, runs=runs, seed=data.seed)
         return
     with progress("bench") as tell:
-        watch = Watch()
+        watch = LoadWatch()
         inputs = data.read(graph, tell)
         if fill is not None:
             for values in inputs.values():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..tools.bench_sizes import SizeMeasurement
 
 
-class Sizes(click.ParamType[Any]):
+class DimSizes(click.ParamType[Any]):
     """The name of an unknown dim, and its sizes: NAME=N,..."""
 
     name = "sizes"
@@ -32,7 +32,7 @@ class Sizes(click.ParamType[Any]):
 size_option = click.option(
     "--size",
     "sizes",
-    type=Sizes(),
+    type=DimSizes(),
     multiple=True,
     metavar="DIM=N,...",
     help="Sizes of an unknown dim: its name in an ONNX model, or INPUT:AXIS. Of several dims, all combinations.",

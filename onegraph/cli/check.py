@@ -19,7 +19,7 @@ from ..opset.editions.registry import EDITIONS
 from ..serialize.files import read_file
 from . import note
 from .baselines import read_baseline
-from .check_files import CheckedFile, Finding, unreadable
+from .check_files import CheckedFile, FileFinding, unreadable
 from .check_formats import FORMATS
 from .graph_source import Source, standard_input
 from .options import graph_files, json_option
@@ -131,10 +131,10 @@ def command(
 
 def _checked(
     sources: Sequence[Source], editions: Sequence[str | None], libraries: Sequence[str | None]
-) -> tuple[list[Finding], list[Finding]]:
+) -> tuple[list[FileFinding], list[FileFinding]]:
     """Every violation in the files, in each edition and library, and the files that cannot be read."""
-    findings: list[Finding] = []
-    unread: list[Finding] = []
+    findings: list[FileFinding] = []
+    unread: list[FileFinding] = []
     for source in sources:
         try:
             file = CheckedFile(source, standard_input() if source.path == "-" else read_file(Path(source.path)))
@@ -153,7 +153,7 @@ def _accepted(path: str) -> list[dict[str, str]]:
     return data
 
 
-def _without(findings: Sequence[Finding], accepted: Sequence[dict[str, str]]) -> list[Finding]:
+def _without(findings: Sequence[FileFinding], accepted: Sequence[dict[str, str]]) -> list[FileFinding]:
     """The findings that are not accepted; each accepted one stands for one finding."""
     left = Counter(json.dumps(one, sort_keys=True) for one in accepted)
     new = []
@@ -166,12 +166,12 @@ def _without(findings: Sequence[Finding], accepted: Sequence[dict[str, str]]) ->
     return new
 
 
-def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+def _distinct(findings: Sequence[FileFinding]) -> list[FileFinding]:
     """Each finding once: an op that breaks its own edition breaks it whatever edition the file is checked against."""
     return list({(*finding.key().values(), finding.path): finding for finding in findings}.values())
 
 
-def _print(findings: Sequence[Finding], n_accepted: int, several: bool, with_library: bool) -> None:
+def _print(findings: Sequence[FileFinding], n_accepted: int, several: bool, with_library: bool) -> None:
     """Print each finding in one line, with its file if there are several, and its library likewise."""
     for finding in findings:
         found = finding.violation
@@ -184,7 +184,7 @@ def _print(findings: Sequence[Finding], n_accepted: int, several: bool, with_lib
         click.echo("no violations" + (f" beside {n_accepted} accepted" if n_accepted else ""))
 
 
-def _print_matrix(findings: Sequence[Finding], files: Sequence[str], libraries: Sequence[str]) -> None:
+def _print_matrix(findings: Sequence[FileFinding], files: Sequence[str], libraries: Sequence[str]) -> None:
     """Print a table for each file: what each edition forbids, and what each library lacks or gets wrong."""
     titles = ["edition=", *(f"{name or 'loaded library'}=" for name in libraries or ("",))]
     for file in files:
@@ -193,7 +193,7 @@ def _print_matrix(findings: Sequence[Finding], files: Sequence[str], libraries: 
         print_rich(file, table(titles, rows))
 
 
-def _cell(findings: Sequence[Finding], words: str, library: str) -> str:
+def _cell(findings: Sequence[FileFinding], words: str, library: str) -> str:
     """What a file breaks in an edition, or else which of its ops the library lacks, refuses or gets wrong."""
     own = [finding.violation for finding in findings if (finding.library, finding.words) == (library, words)]
     errors = {(one.op, one.rule, one.where) for one in own if one.severity in (ERROR, TAKEN)}

@@ -23,7 +23,7 @@ _OF_FILE = re.compile(r"graph\[(\d+)\]")  # how messages of the reader of graphs
 
 
 @record(frozen=True)
-class Finding:
+class FileFinding:
     """A violation in a file.
 
     Attributes:
@@ -64,11 +64,11 @@ class Finding:
         return {**self.violation.to_dict(), **place, "url": self.url, "library": self.library}
 
 
-def unreadable(file: str, error: FormatError) -> Finding:
+def unreadable(file: str, error: FormatError) -> FileFinding:
     """The finding of a file that cannot be read, or is neither a graph nor descriptions of ops."""
     facts = (error.where, str(error.given), error.expected, str(error))
     line = _LINE.search(str(error))
-    return Finding(
+    return FileFinding(
         Violation(UNREADABLE, ERROR, "", *facts, DEFAULT, ""), file, "file", line=int(line[1]) if line else 1
     )
 
@@ -86,7 +86,7 @@ class CheckedFile:
         """Whether the file is a graph, of oneDNN or ONNX."""
         return self.data is None or (isinstance(self.data, dict) and "graph" in self.data)
 
-    def findings(self, words: str | None, library: str | None) -> list[Finding]:
+    def findings(self, words: str | None, library: str | None) -> list[FileFinding]:
         """Every violation in the file.
 
         Args:
@@ -110,7 +110,9 @@ class CheckedFile:
             for violation in violations_of(facts, where, words or DEFAULT, library):
                 path = (*self._prefix, *(() if self._is_single else (number,)), *_inside(facts, violation))
                 findings.append(
-                    Finding(violation, self.source.name, subject, path, self._line(path), library or "", words or "")
+                    FileFinding(
+                        violation, self.source.name, subject, path, self._line(path), library or "", words or ""
+                    )
                 )
         return findings
 
@@ -139,7 +141,7 @@ class CheckedFile:
         except SpecError as error:
             return error
 
-    def _of_graph(self, words: str | None, library: str | None) -> list[Finding]:
+    def _of_graph(self, words: str | None, library: str | None) -> list[FileFinding]:
         graph = self._graph
         if isinstance(graph, SpecError):
             found = [self._in_graph(violation, _number(violation.message)) for violation in graph.violations]
@@ -156,12 +158,12 @@ class CheckedFile:
         ]
         return [replace(finding, library=library or "", words=words or "") for finding in found]
 
-    def _in_graph(self, violation: Violation, number: int | None) -> Finding:
+    def _in_graph(self, violation: Violation, number: int | None) -> FileFinding:
         path: tuple[str | int, ...] = ()
         if number is not None and isinstance(self.data, dict):
             attrs = self.data["graph"][number].get("attrs", {})
             path = ("graph", number, *(("attrs", violation.where) if violation.where in attrs else ()))
-        return Finding(violation, self.source.name, violation.op, path, self._line(path))
+        return FileFinding(violation, self.source.name, violation.op, path, self._line(path))
 
     @cached_property
     def _text(self) -> str:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from .._version import __version__
 from ..errors import ERROR, NOTE
-from .check_files import UNREADABLE, Finding
+from .check_files import UNREADABLE, FileFinding
 from .json_pointers import pointer
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -19,7 +19,7 @@ LEVELS = {ERROR: "error", NOTE: "note"}  # of SARIF; all others are warnings
 COMMANDS = {ERROR: "error", NOTE: "notice"}  # of GitHub; all others are warnings
 
 
-def as_sarif(findings: Sequence[Finding], files: Sequence[str]) -> str:
+def as_sarif(findings: Sequence[FileFinding], files: Sequence[str]) -> str:
     """The findings as SARIF 2.1.0, which code scanning reads."""
     rules = {finding.violation.rule: _rule(finding) for finding in findings}
     results = [
@@ -55,7 +55,7 @@ def _location(file: str) -> dict[str, str]:
     return {"uri": quote(os.fsencode(file))}
 
 
-def _rule(finding: Finding) -> dict[str, object]:
+def _rule(finding: FileFinding) -> dict[str, object]:
     """The description of a rule, with the texts that code scanning shows."""
     rule, page = finding.violation.rule, finding.url or PAGES
     words = {"text": rule.replace("_", " ").capitalize()}
@@ -68,7 +68,7 @@ def _rule(finding: Finding) -> dict[str, object]:
     }
 
 
-def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
+def as_junit(findings: Sequence[FileFinding], files: Sequence[str]) -> str:
     """The findings as JUnit XML: a suite for each file, with a failure for each error.
 
     Elements and attributes are those of the schema of Jenkins (junit-10.xsd), which has no place for a line: the text
@@ -93,7 +93,7 @@ def as_junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _kind(finding: Finding) -> str:
+def _kind(finding: FileFinding) -> str:
     """The element of JUnit for a finding."""
     if finding.violation.rule == UNREADABLE:
         return "error"
@@ -105,7 +105,7 @@ def _printable(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
-def as_github(findings: Sequence[Finding], files: Sequence[str]) -> str:
+def as_github(findings: Sequence[FileFinding], files: Sequence[str]) -> str:
     """The findings as commands of GitHub Actions, which become annotations of the files."""
     return "\n".join(
         f"::{COMMANDS.get(finding.violation.severity, 'warning')} file={_escaped(finding.file, ',:')},"
@@ -118,12 +118,12 @@ def _escaped(text: str, more: str = "") -> str:
     return "".join(f"%{ord(one):02X}" if one in f"%\r\n{more}" else one for one in text)
 
 
-def as_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
+def as_json(findings: Sequence[FileFinding], files: Sequence[str]) -> str:
     """The findings as a JSON list: each violation with its file, record, JSON pointer, line and page."""
     return json.dumps([finding.to_dict() for finding in findings], indent=2)
 
 
-FORMATS: dict[str, Callable[[Sequence[Finding], Sequence[str]], str]] = {
+FORMATS: dict[str, Callable[[Sequence[FileFinding], Sequence[str]], str]] = {
     "json": as_json,
     "sarif": as_sarif,
     "junit": as_junit,

@@ -20,7 +20,7 @@ Values = Mapping[int, Value]
 Ports = Sequence[int] | None
 
 
-class Parts(NamedTuple):
+class RowParts(NamedTuple):
     """How a partition is divided.
 
     Attributes:
@@ -92,7 +92,7 @@ BY_KIND: dict[str, Callable[[Step, Values], Ports]] = {
 }
 
 
-def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
+def independent_parts(steps: Sequence[Step], values: Values) -> RowParts | None:
     """The largest number of independent parts of a partition; None if its rows depend on each other.
 
     Args:
@@ -115,4 +115,4 @@ def independent_parts(steps: Sequence[Step], values: Values) -> Parts | None:
         shared |= operands
         by_row |= rows | {*step.outputs}
     counts = [values[number].shape[:1] for number in by_row]
-    return Parts(by_row, gcd(*[count[0] for count in counts]) or 1) if all(counts) else None
+    return RowParts(by_row, gcd(*[count[0] for count in counts]) or 1) if all(counts) else None

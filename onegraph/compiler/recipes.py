@@ -23,7 +23,7 @@ from .single_ops import Collapsing, Reordering
 PartitionRecipe = Partitioning | Reordering | Collapsing
 
 
-class Made(NamedTuple):
+class MadePartition(NamedTuple):
     """A partition for known sizes.
 
     Attributes:
@@ -52,7 +52,7 @@ def compile_recipes(
     policy: str,
     fpmath_mode: str,
     share: bool,
-) -> list[Made]:
+) -> list[MadePartition]:
     """The partitions of some steps for known sizes, compiled for the threads that the calling thread may use.
 
     Args:
@@ -76,7 +76,7 @@ def compile_recipes(
             raise status_error("dnnl_graph_partition_compile", failed)
         for pattern in patterns:
             pattern.settle()
-    return [Made(kernel.made, kernel.like, kernel.in_place, pattern) for kernel, pattern in compiled]
+    return [MadePartition(kernel.made, kernel.like, kernel.in_place, pattern) for kernel, pattern in compiled]
 
 
 def _compiled(

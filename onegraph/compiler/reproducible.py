@@ -43,7 +43,7 @@ FEWER = "on {} of {} threads, because on more the kernel adds in another order"
 BY_PART = "reproducible in {} parts of the batch, because the kernel for the whole adds in another order"
 
 
-class Case(NamedTuple):
+class StepComparison(NamedTuple):
     """A step to be compared with its canonical form.
 
     Attributes:
@@ -81,7 +81,9 @@ class Reproducible:
         agrees: whether the two forms of a case compute the same bits.
     """
 
-    def __init__(self, lowered: Lowered, fpmath_mode: str, schedule: Schedule, agrees: Callable[[Case], bool]) -> None:
+    def __init__(
+        self, lowered: Lowered, fpmath_mode: str, schedule: Schedule, agrees: Callable[[StepComparison], bool]
+    ) -> None:
         self._lowered = replace(lowered, values=schedule.values)
         self._fpmath_mode, self._notes, self._agrees = fpmath_mode, schedule.notes, agrees
         self._known: dict[object, tuple[int, str]] = {}
@@ -134,7 +136,9 @@ class Reproducible:
             if form is None and count == 1:
                 return 1, _joined(reason, count, most)
             canonical = partial(_on_one_thread, step, self._made) if form is None else form.on_ports
-            if self._agrees(Case(trial, count, canonical, 1 if form is None else form.count, tensors, divided)):
+            if self._agrees(
+                StepComparison(trial, count, canonical, 1 if form is None else form.count, tensors, divided)
+            ):
                 return count, _joined(reason, count, most)
         assert form is not None
         return 0, BY_PART.format(form.count)

@@ -10,7 +10,7 @@ from ..opset.fusion_patterns import matches, missing_in_guide
 ONE_BY_ONE = "policy='debug' runs the ops one by one"
 
 
-class _Tensor(Protocol):
+class _PartTensor(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -27,9 +27,9 @@ class _Partition(Protocol):
     @property
     def reason(self) -> str: ...
     @property
-    def sources(self) -> Sequence[_Tensor]: ...
+    def sources(self) -> Sequence[_PartTensor]: ...
     @property
-    def results(self) -> Sequence[_Tensor]: ...
+    def results(self) -> Sequence[_PartTensor]: ...
 
 
 class Unfused(NamedTuple):

@@ -58,7 +58,7 @@ def product_with_rows_of_2_kib(g: DataGraph) -> LogicalTensor:
 # Groups of a Convolution ---------------------------------------------------------------------------------------------
 
 
-class Groups(NamedTuple):
+class ConvolutionGroups(NamedTuple):
     """The groups of a Convolution of f32: how many, and the channels of src and of dst in each."""
 
     groups: int
@@ -69,12 +69,12 @@ class Groups(NamedTuple):
 NARROW = 8  # channels; a register of AVX2 has so many
 
 
-def _are_narrow(groups: Groups) -> bool:
+def _are_narrow(groups: ConvolutionGroups) -> bool:
     widths = groups.source, groups.result
     return groups.groups > 1 and min(widths) < NARROW and max(widths) > 1
 
 
-GROUPS = Faults[Groups]()
+GROUPS = Faults[ConvolutionGroups]()
 NARROW_GROUPS = GROUPS.add(
     "slow_narrow_groups",
     ops="Convolution",

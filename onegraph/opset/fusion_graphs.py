@@ -20,14 +20,14 @@ REAL, WIDE = "T", "f32"  # the data type of a case, and f32 in each case
 CODES = ("u8", "s8")
 
 
-class Tensor(NamedTuple):
+class PatternTensor(NamedTuple):
     """An argument of a pattern: its data type, or ``T`` for that of a case, and its shape in cases."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
-class Node(NamedTuple):
+class PatternOp(NamedTuple):
     """One op of a pattern.
 
     Attributes:
@@ -73,8 +73,8 @@ class FusionGraph:
     name: str
     title: str
     main: str
-    arguments: Mapping[str, Tensor]
-    nodes: tuple[Node, ...]
+    arguments: Mapping[str, PatternTensor]
+    nodes: tuple[PatternOp, ...]
     dtypes: tuple[str, ...] = FLOATS
     since: Version = (3, 7)
     half_since: Version = NEVER
@@ -132,29 +132,31 @@ def _attention(
     """Attention of tensors with these shapes; the scores are f32, also of operands of 16 bits."""
     rank = len(query)
     order = [0, *range(2, rank - 1), 1, rank - 1]
-    moved = Node("moved", ("StaticTranspose",), ("out",), group="move", attrs={"StaticTranspose": {"order": order}})
+    moved = PatternOp(
+        "moved", ("StaticTranspose",), ("out",), group="move", attrs={"StaticTranspose": {"order": order}}
+    )
     joined = {"shape": [query[0], query[2], query[1] * query[3]], "special_zero": False}
-    shaped = Node("shaped", ("StaticReshape",), ("moved",), group="move", attrs={"StaticReshape": joined})
+    shaped = PatternOp("shaped", ("StaticReshape",), ("moved",), group="move", attrs={"StaticReshape": joined})
     last = (moved, shaped) if rank == 4 and not stats else ()
     return FusionGraph(
         name,
         title,
         "SoftMax",
         {
-            "query": Tensor(REAL, query),
-            "key": Tensor(REAL, key),
-            "value": Tensor(REAL, key),
-            "factor": Tensor(WIDE, (1,)),
-            "bias": Tensor(WIDE, mask),
-            "allowed": Tensor("boolean", mask),
-            "lowest": Tensor(WIDE, (1,)),
+            "query": PatternTensor(REAL, query),
+            "key": PatternTensor(REAL, key),
+            "value": PatternTensor(REAL, key),
+            "factor": PatternTensor(WIDE, (1,)),
+            "bias": PatternTensor(WIDE, mask),
+            "allowed": PatternTensor("boolean", mask),
+            "lowest": PatternTensor(WIDE, (1,)),
         },
         (
-            Node("scores", ("MatMul",), ("query", "key"), WIDE, attrs=_SCORES),
-            Node("scaled", ("Divide", "Multiply"), ("scores", "factor"), group="scale"),
-            Node("masked", ("Add", "Select"), ("scaled", "bias"), group="mask", others=_CHOICE),
-            Node("weights", ("SoftMax",), ("masked",), REAL, attrs=_ROWS, outputs=1 + stats),
-            Node("out", ("MatMul",), ("weights", "value"), REAL),
+            PatternOp("scores", ("MatMul",), ("query", "key"), WIDE, attrs=_SCORES),
+            PatternOp("scaled", ("Divide", "Multiply"), ("scores", "factor"), group="scale"),
+            PatternOp("masked", ("Add", "Select"), ("scaled", "bias"), group="mask", others=_CHOICE),
+            PatternOp("weights", ("SoftMax",), ("masked",), REAL, attrs=_ROWS, outputs=1 + stats),
+            PatternOp("out", ("MatMul",), ("weights", "value"), REAL),
             *last,
         ),
         since=since,
@@ -175,24 +177,24 @@ ATTENTIONS = (
 # Gated MLP -----------------------------------------------------------------------------------------------------------
 
 
-def _gated_mlp(title: str, *active: Node) -> FusionGraph:
+def _gated_mlp(title: str, *active: PatternOp) -> FusionGraph:
     return FusionGraph(
         "gated_mlp",
         title,
         "MatMul",
         {
-            "src": Tensor(REAL, (6, 8)),
-            "up": Tensor(REAL, (8, 16)),
-            "gate": Tensor(REAL, (8, 16)),
-            "down": Tensor(REAL, (16, 8)),
+            "src": PatternTensor(REAL, (6, 8)),
+            "up": PatternTensor(REAL, (8, 16)),
+            "gate": PatternTensor(REAL, (8, 16)),
+            "down": PatternTensor(REAL, (16, 8)),
         },
         (
-            Node("raised", ("MatMul",), ("src", "up"), WIDE),
-            Node("gated", ("MatMul",), ("src", "gate"), WIDE),
+            PatternOp("raised", ("MatMul",), ("src", "up"), WIDE),
+            PatternOp("gated", ("MatMul",), ("src", "gate"), WIDE),
             *active,
-            Node("joined", ("Multiply",), (active[-1].name, "raised")),
-            Node("narrowed", ("TypeCast",), ("joined",), REAL, group="narrow"),
-            Node("out", ("MatMul",), ("narrowed", "down"), REAL),
+            PatternOp("joined", ("Multiply",), (active[-1].name, "raised")),
+            PatternOp("narrowed", ("TypeCast",), ("joined",), REAL, group="narrow"),
+            PatternOp("out", ("MatMul",), ("narrowed", "down"), REAL),
         ),
         half_since=(3, 12),
         half=frozenset(["narrow"]),
@@ -202,12 +204,12 @@ def _gated_mlp(title: str, *active: Node) -> FusionGraph:
 MLPS = (
     _gated_mlp(
         "gated MLP",
-        Node("active", ("ReLU", "GELU", "Sigmoid", "Tanh", "HardSwish"), ("gated",), group="activation"),
+        PatternOp("active", ("ReLU", "GELU", "Sigmoid", "Tanh", "HardSwish"), ("gated",), group="activation"),
     ),
     _gated_mlp(
         "gated MLP with Swish",
-        Node("gates", ("Sigmoid",), ("gated",)),
-        Node("active", ("Multiply",), ("gates", "gated")),
+        PatternOp("gates", ("Sigmoid",), ("gated",)),
+        PatternOp("active", ("Multiply",), ("gates", "gated")),
     ),
 )
 
@@ -222,10 +224,10 @@ def _quantized(
 ) -> FusionGraph:
     """A quantized op: ``casts`` tells whether its operands may be converted to 16 bits."""
     convert = [
-        Node("narrow_src", ("TypeCast",), ("real_src",), "bf16", "half"),
-        Node("narrow_weights", ("TypeCast",), ("real_weights",), "bf16", "half"),
+        PatternOp("narrow_src", ("TypeCast",), ("real_src",), "bf16", "half"),
+        PatternOp("narrow_weights", ("TypeCast",), ("real_weights",), "bf16", "half"),
     ]
-    wide = [Node("widened", ("TypeCast",), ("changed",), WIDE, "half")]
+    wide = [PatternOp("widened", ("TypeCast",), ("changed",), WIDE, "half")]
     channels = weights[-1] if kind == "MatMul" else 8
     shape = (*src[:-1], channels) if kind == "MatMul" else (*src[:1], channels, *src[2:])
     bias = {"BiasAdd": {"data_format": "NXC" if kind == "MatMul" else "NCX"}}
@@ -235,21 +237,21 @@ def _quantized(
         f"quantized {kind}",
         kind,
         {
-            "src": Tensor(REAL, src),
-            "weights": Tensor("s8", weights),
-            "bias": Tensor("same", (channels,)),
-            "operand": Tensor("same", shape),
+            "src": PatternTensor(REAL, src),
+            "weights": PatternTensor("s8", weights),
+            "bias": PatternTensor("same", (channels,)),
+            "operand": PatternTensor("same", shape),
         },
         (
-            Node("real_src", ("Dequantize",), ("src",), WIDE, attrs=_QUANTIZED),
-            Node("coded_weights", ("Quantize",), ("weights",), "s8", "coded weights", _QUANTIZED),
-            Node("real_weights", ("Dequantize",), ("coded_weights",), WIDE, attrs=_QUANTIZED),
+            PatternOp("real_src", ("Dequantize",), ("src",), WIDE, attrs=_QUANTIZED),
+            PatternOp("coded_weights", ("Quantize",), ("weights",), "s8", "coded weights", _QUANTIZED),
+            PatternOp("real_weights", ("Dequantize",), ("coded_weights",), WIDE, attrs=_QUANTIZED),
             *(convert if casts else []),
-            Node("product", (kind,), ends, attrs={kind: attrs}),
-            Node("biased", ("BiasAdd",), ("product", "bias"), group="bias", attrs=bias),
-            Node("changed", (*UNARY, *BINARY), ("biased", "operand"), group="epilogue"),
+            PatternOp("product", (kind,), ends, attrs={kind: attrs}),
+            PatternOp("biased", ("BiasAdd",), ("product", "bias"), group="bias", attrs=bias),
+            PatternOp("changed", (*UNARY, *BINARY), ("biased", "operand"), group="epilogue"),
             *(wide if casts else []),
-            Node(
+            PatternOp(
                 "coded",
                 ("Quantize",),
                 ("widened" if casts else "changed",),

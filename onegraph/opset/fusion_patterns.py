@@ -58,7 +58,7 @@ class Stage(NamedTuple):
         return kind in self.kinds and used < self.most
 
 
-class Limit(NamedTuple):
+class PatternLimit(NamedTuple):
     """What a page rules out for an op of the pattern, and the test of its attributes and of the kinds behind it."""
 
     text: str
@@ -87,7 +87,7 @@ class FusionPattern:
     dtypes: tuple[str, ...] = FLOATS
     behind: tuple[str, ...] = FLOATS
     conversions: tuple[tuple[str, str], ...] | None = None
-    limits: tuple[Limit, ...] = field(default_factory=tuple)
+    limits: tuple[PatternLimit, ...] = field(default_factory=tuple)
     since: Version = MANY
     until: Version = NEVER
 
@@ -117,7 +117,7 @@ def _more_than_relu(kind: str, attrs: Attrs, behind: Sequence[str]) -> bool:
     return kind == "BatchNormInference" and tuple(behind) not in ((), ("ReLU",))
 
 
-def _general(name: str, *heads: str, limits: tuple[Limit, ...] = ()) -> FusionPattern:
+def _general(name: str, *heads: str, limits: tuple[PatternLimit, ...] = ()) -> FusionPattern:
     return FusionPattern(name, heads, (EPILOGUE,), limits=limits)
 
 
@@ -142,18 +142,18 @@ PATTERNS: tuple[FusionPattern, ...] = (
         "pool_fusion_patterns",
         "AvgPool",
         "MaxPool",
-        limits=(Limit("AvgPool with rounding_type ceil and exclude_pad False", _no_ceil_with_pads),),
+        limits=(PatternLimit("AvgPool with rounding_type ceil and exclude_pad False", _no_ceil_with_pads),),
     ),
     _general(
         "interpolate_fusion_patterns",
         "Interpolate",
-        limits=(Limit("coordinate_transformation_mode other than half_pixel", _other_coordinates),),
+        limits=(PatternLimit("coordinate_transformation_mode other than half_pixel", _other_coordinates),),
     ),
     FusionPattern(
         "norm_fusion_patterns",
         ("GroupNorm", "LayerNorm", "BatchNormInference"),
         (FLOAT_RESULT, EPILOGUE, QUANTIZED_RESULT),
-        limits=(Limit("after BatchNormInference anything but one ReLU", _more_than_relu),),
+        limits=(PatternLimit("after BatchNormInference anything but one ReLU", _more_than_relu),),
     ),
     FusionPattern(
         "softmax_fusion_patterns",

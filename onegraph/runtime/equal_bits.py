@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
 from ..compiler.ir.value import Value
-from ..compiler.reproducible import Case
+from ..compiler.reproducible import StepComparison
 from ..compiler.steps import CompiledStep
 from ..ir.op import Array
 from ..native.library import address_of
@@ -26,7 +26,7 @@ MOST_PARTS = 1 << 12
 POOL = 65521  # numbers; a prime, so that no axis has a period
 
 
-def agrees(case: Case) -> bool:
+def agrees(case: StepComparison) -> bool:
     """Whether a step computes the bits of its canonical form."""
     step, tensors, n_inputs = case.step, case.tensors, case.step.n_inputs
     outputs = range(n_inputs, len(tensors))

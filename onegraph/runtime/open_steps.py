@@ -10,7 +10,7 @@ import numpy as np
 from .._util.open_sizes import OpenSize, is_open, present
 from ..compiler.ir.value import Value
 from ..compiler.open_values import At
-from ..compiler.recipes import Made, PartitionRecipe, ends_of
+from ..compiler.recipes import MadePartition, PartitionRecipe, ends_of
 from ..compiler.steps import CompiledStep
 from ..ir.op import Array
 from .placement import Placement
@@ -85,7 +85,7 @@ class OpenSteps:
         self._reuse: dict[Hashable, Reuse] = {}
 
     def placed(
-        self, values: Mapping[int, Value], sizes: Array, made: Sequence[Made], at: At
+        self, values: Mapping[int, Value], sizes: Array, made: Sequence[MadePartition], at: At
     ) -> tuple[Placement, Array, Array]:
         """The places of values; for each step the start and size of ``CompiledStep.room``; the offsets of the tensors.
 
@@ -101,7 +101,7 @@ class OpenSteps:
         starts = np.append(offsets, 0)[self._in_arena]
         return placement, rooms[self._indices], starts + self._shifts.at(sizes)
 
-    def _reused(self, made: Sequence[Made], at: At) -> Reuse:
+    def _reused(self, made: Sequence[MadePartition], at: At) -> Reuse:
         key = tuple([tuple(one.in_place) for one in made]), tuple([not at(offset) for offset in self._offsets])
         reuse = self._reuse.get(key)
         if reuse is None:
@@ -115,7 +115,7 @@ class OpenSteps:
         return reuse
 
 
-def in_place_at(recipe: PartitionRecipe, made: Made, at: At) -> list[tuple[int, int]]:
+def in_place_at(recipe: PartitionRecipe, made: MadePartition, at: At) -> list[tuple[int, int]]:
     """Pairs of pieces as in ``CompiledStep.in_place``, of a partition that was made of a recipe for known sizes."""
     ends = ends_of(recipe)
     inside = [(ends[to], ends[source]) for to, source in made.in_place]

@@ -16,7 +16,7 @@ from ..compiler.library_steps import NoParametersError, Partitioning
 from ..compiler.notes import Note
 from ..compiler.numpy_steps import numpy_step_at
 from ..compiler.open_values import At, value_at
-from ..compiler.recipes import Made, compile_recipes
+from ..compiler.recipes import MadePartition, compile_recipes
 from ..compiler.report import FOR_ALL, FOR_EARLIER, FOR_THESE, PartitionReport
 from ..compiler.steps import CompiledStep, Ending, NumpyStep
 from .compiled_program import divided, owner_of, prepared
@@ -33,7 +33,7 @@ class Ready:
         kernel: the partition.
     """
 
-    def __init__(self, kernel: Made) -> None:
+    def __init__(self, kernel: MadePartition) -> None:
         self.made = kernel
 
 

@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 
-from .._util.atomic_write import Part, TornError, hidden, write_together
+from .._util.atomic_write import FilePart, TornError, hidden, write_together
 from .._util.counted import counted
 from .._util.exact_types import has_type
 from .._util.mapped_file import MappedFile, NotRegularError, SourceFiles
@@ -84,7 +84,7 @@ def write_files(path: Path, text: Callable[[str], str], data: Path, arrays: Mapp
         digests.append(write_archive(stream, arrays)[0])
         return digests[-1]
 
-    parts = [Part(data, write)] if arrays else []
+    parts = [FilePart(data, write)] if arrays else []
     write_together(parts, path, lambda stream: stream.write(text(digests[-1]).encode() + b"\n"))
 
 

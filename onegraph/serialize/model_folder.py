@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from .._util.atomic_write import Part, TornError, explained, write_together
+from .._util.atomic_write import FilePart, TornError, explained, write_together
 from .._util.interpreter_tricks import blake2b
 from .._util.mapped_file import SourceFiles
 from .._version import __version__
@@ -61,7 +61,7 @@ def write_model(
 
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    parts = [Part(folder / CONSTANTS, write_constants), Part(folder / GRAPH, write_graph)]
+    parts = [FilePart(folder / CONSTANTS, write_constants), FilePart(folder / GRAPH, write_graph)]
     write_together(parts, folder / MODEL, lambda stream: stream.write(described()))
 
 

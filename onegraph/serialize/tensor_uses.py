@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Use = dict[str, Any]
 
 
-class Uses:
+class FileUses:
     """The uses of tensors in the file that a graph was loaded from.
 
     The library reads and writes graphs in which uses of one tensor differ; Netron does not read them.

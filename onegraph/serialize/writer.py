@@ -23,7 +23,7 @@ from .document import ATTR_TYPES, MAX_ID
 from .for_version import ForVersion
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
-from .tensor_uses import Uses, completed, tensor_form
+from .tensor_uses import FileUses, completed, tensor_form
 
 if TYPE_CHECKING:
     from ..builder.graph import DataGraph
@@ -158,7 +158,7 @@ class _Writing:
         graph, order = self.graph, () if self.origin is None else self.origin.op_order
         given = self.raw.get("graph")
         taken = set()
-        uses = Uses(graph, self.origin)
+        uses = FileUses(graph, self.origin)
         for raw, place in zip(given if isinstance(given, list) else (), order, strict=True):
             op = graph.ops[place]
             self.known.hold(op)
@@ -169,7 +169,7 @@ class _Writing:
         found += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :] if self.known.writes(op)]
         return found
 
-    def _given_op(self, op: Op, raw: Any, uses: Uses) -> Json:
+    def _given_op(self, op: Op, raw: Any, uses: FileUses) -> Json:
         """An op of the loaded file: unchanged with unknown keys last, or completed if a version is given."""
         name = _UNREADABLE.sub(" ", raw.get("name", ""))
         self.is_lost |= name != raw.get("name", "")

@@ -27,26 +27,26 @@ SPARSE = 0.35  # the least root mean square of integers; most of them are then 0
 
 
 @record(frozen=True)
-class Range:
+class RmsRange:
     """Sizes, as root mean square, that keep a tensor from overflow and saturation; ``wanted`` replaces others."""
 
     low: float
     high: float
     wanted: float
 
-    def __and__(self, other: Range) -> Range:
+    def __and__(self, other: RmsRange) -> RmsRange:
         low, high = max(self.low, other.low), min(self.high, other.high)
-        return Range(low, high, min(max(self.wanted, low), high)) if low < high else self
+        return RmsRange(low, high, min(max(self.wanted, low), high)) if low < high else self
 
 
-WIDE = Range(2.0**-12, 64.0, 2.0)
+WIDE = RmsRange(2.0**-12, 64.0, 2.0)
 # Ops that saturate, or grow fast.
 STEEP = dict.fromkeys(
     (
         *("SoftMax", "LogSoftmax", "Sigmoid", "Tanh", "HardSigmoid"),
         *("HardSwish", "Exp", "GELU", "Mish", "SoftPlus", "Elu"),
     ),
-    Range(0.125, 3.0, 1.0),
+    RmsRange(0.125, 3.0, 1.0),
 )
 # Ops whose result is as large as their first input.
 MOVES = frozenset(
@@ -199,9 +199,9 @@ class _Calibration:
         return True
 
 
-def _ranges(graph: Graph) -> dict[int, Range]:
+def _ranges(graph: Graph) -> dict[int, RmsRange]:
     """The range of every tensor that its readers need, directly or after ops that keep the size of their input."""
-    found: dict[int, Range] = {}
+    found: dict[int, RmsRange] = {}
     for op in reversed(graph.ops):
         kind = base_of(schema_of(op)).kind
         for index, tensor in enumerate(op.inputs):
@@ -216,18 +216,20 @@ def _ranges(graph: Graph) -> dict[int, Range]:
                 low, high = op.attrs.get("min"), op.attrs.get("max")
                 if isinstance(low, float) and isinstance(high, float) and 0 < high - low < inf:
                     size = high - low
-                    asked = Range(size / 16, size, size / 2)
+                    asked = RmsRange(size / 16, size, size / 2)
             if asked is not None:
                 known = found.get(tensor.id)
                 found[tensor.id] = asked if known is None else known & asked
     return found
 
 
-def _levels(op: Op) -> Range:
+def _levels(op: Op) -> RmsRange:
     """The range of the input of a Quantize, which uses a good part of the integers and seldom saturates."""
     scales = op.attrs.get("scales")
     step = float(np.abs(np.asarray(scales, np.float64)).mean()) if isinstance(scales, tuple) and scales else 1.0
     step = step if 0 < step < inf else 1.0
     return (
-        Range(4 * step, 64 * step, 24 * step) if op.outputs[0].dtype in INTEGERS else Range(step / 2, 16 * step, step)
+        RmsRange(4 * step, 64 * step, 24 * step)
+        if op.outputs[0].dtype in INTEGERS
+        else RmsRange(step / 2, 16 * step, step)
     )

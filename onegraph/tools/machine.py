@@ -112,7 +112,7 @@ def lack_processors(found: Mapping[str, float], threads: int) -> bool:
     return threads > processors() - (found.get("all", 0.0) - BUSY) / 100
 
 
-class Watch:
+class LoadWatch:
     """Notices what else runs on the machine from now on."""
 
     def __init__(self) -> None:

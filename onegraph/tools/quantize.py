@@ -23,7 +23,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
 from ..transform.part import without_unread
 from .folded_norms import folded_norms, own_name
-from .ranges import Range, ranges
+from .ranges import NumberRange, ranges
 
 KINDS = kinds.PRODUCTS - kinds.GRADIENTS
 # Readers of a quantized tensor that read its codes too, so that no second copy is computed: ops that a kernel joins to
@@ -120,7 +120,7 @@ class _Coder:
         error: the root of the mean square of the errors, divided by that of the numbers.
     """
 
-    def __init__(self, known: Range, percentile: float | None, *, symmetric: bool) -> None:
+    def __init__(self, known: NumberRange, percentile: float | None, *, symmetric: bool) -> None:
         low, high = (known.low, known.high) if percentile is None else known.inner(percentile)
         low, high = min(low, 0.0), max(high, 0.0)
         is_unsigned = low == 0 or (not symmetric and -low < high / 2)

@@ -18,7 +18,7 @@ from ..ir.op import Array, LogicalTensor
 BINS = 2048  # of a histogram
 
 
-class Range:
+class NumberRange:
     """The numbers of a tensor over all samples.
 
     Attributes:
@@ -57,7 +57,7 @@ class Range:
 
 def ranges(
     graph: Graph, tensors: Sequence[LogicalTensor], samples: Iterable[object], *, histograms: bool
-) -> dict[int, Range]:
+) -> dict[int, NumberRange]:
     """The ranges of tensors over samples, by the id of the tensor.
 
     Args:
@@ -71,9 +71,9 @@ def ranges(
     """
     feeds = [_feed(graph, f"samples[{index}]", sample) for index, sample in enumerate(_listed(samples))]
     inside = [tensor for tensor in tensors if all(tensor is not own for own in graph.inputs.values())]
-    found = {tensor.id: Range() for tensor in tensors}
+    found = {tensor.id: NumberRange() for tensor in tensors}
     model = Graph.compile(returning(graph, inside)) if inside else None
-    for step in (Range.widen, Range.fill) if histograms else (Range.widen,):
+    for step in (NumberRange.widen, NumberRange.fill) if histograms else (NumberRange.widen,):
         for index, feed in enumerate(feeds):
             results: Any = () if model is None else model(**feed)
             arrays = [results] if is_numpy(results) else [*results]

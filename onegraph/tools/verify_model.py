@@ -71,12 +71,12 @@ def verify_model(
         return Judgement("ONNX Runtime", (), 0, (), ("an input is a sequence or optional: not judged",))
     with runtime() as (runner, folder):
         oracle = ModelOracle(path, folder, runner)
-        judge = _Judge(path, ports, oracle, start, options)
+        judge = _ModelJudge(path, ports, oracle, start, options)
         return judge.judge(given, fixed)
 
 
 @dataclass
-class _Judge:
+class _ModelJudge:
     """Collects what is found for one model."""
 
     path: Path

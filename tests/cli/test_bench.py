@@ -105,13 +105,13 @@ def test_watch_reports_hidden_load(monkeypatch):
     for by_work, in_proc, expected in ((60.0, 3.0, 60.0), (60.0, 90.0, 90.0), (24.0, 3.0, 3.0)):
         monkeypatch.setattr(machine, "lost_by_work", lambda by_work=by_work: by_work)
         monkeypatch.setattr(machine, "load", lambda *_, in_proc=in_proc: {"all": in_proc})
-        assert machine.Watch().load()["all"] == expected
+        assert machine.LoadWatch().load()["all"] == expected
 
 
 def test_watch_notices_a_spinning_process():
     with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=-1) as spinning:
         spinning.stdout.readline()
-        watch = machine.Watch()
+        watch = machine.LoadWatch()
         for _ in range(1000):
             found = watch.load()
             if found["all"] >= machine.BUSY:
@@ -137,7 +137,7 @@ def timed(monkeypatch, tmp_path):
     network(depth=1).save(path)
 
     def run(load, threads, *options):
-        monkeypatch.setattr(machine.Watch, "load", lambda watch: load)
+        monkeypatch.setattr(machine.LoadWatch, "load", lambda watch: load)
         done = CliRunner().invoke(cli, ["bench", str(path), "--seconds", "0", "--threads", threads, *options])
         assert done.exit_code == 0, done.output
         return done.stdout

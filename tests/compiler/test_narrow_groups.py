@@ -7,7 +7,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.compiler.passes import narrow_groups
 from onegraph.compiler.passes.narrow_groups import NOTE, joined_weights
-from onegraph.faults.without_avx512 import Groups
+from onegraph.faults.without_avx512 import ConvolutionGroups
 
 RNG = np.random.default_rng(0)
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -113,7 +113,7 @@ def test_with_avx512_groups_stay(monkeypatch):
 def test_joined_weights_as_by_hand():
     weights = np.array([[1, 2], [3, 4], [5, 6], [7, 8]], np.float32).reshape(4, 2, 1)  # O, I, X of 4 groups
     wanted = [[1, 2, 0, 0], [0, 0, 3, 4], [5, 6, 0, 0], [0, 0, 7, 8]]
-    groups = Groups(4, 2, 1)
+    groups = ConvolutionGroups(4, 2, 1)
     np.testing.assert_array_equal(joined_weights(weights, groups, 2, True)[..., 0], wanted)
     turned = np.ascontiguousarray(weights.transpose(2, 1, 0))
     np.testing.assert_array_equal(joined_weights(turned, groups, 2, False)[0].T, wanted)

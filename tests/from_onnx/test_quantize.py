@@ -6,7 +6,7 @@ from helpers.onnx_session import session_of
 
 import onegraph as og
 from onegraph import reference
-from onegraph.tools.ranges import Range
+from onegraph.tools.ranges import NumberRange
 
 pytestmark = pytest.mark.library
 
@@ -125,7 +125,7 @@ def test_percentiles_leave_out_the_outermost_numbers():
 
 
 def test_ranges_are_those_of_numpy():
-    known, numbers = Range(), normal(1000)
+    known, numbers = NumberRange(), normal(1000)
     for part in np.split(numbers, 4):
         known.widen(part)
     for part in np.split(numbers, 4):

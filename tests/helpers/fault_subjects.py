@@ -19,7 +19,7 @@ from onegraph.faults.support import SUPPORT
 from onegraph.faults.use import Fused, Laid, Use
 from onegraph.faults.vectors import SLOW_VECTORS
 from onegraph.faults.vectors import Product as Vectors
-from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, Groups
+from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, ConvolutionGroups
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
 
@@ -87,7 +87,7 @@ def subjects(fault, graph):
         return [Columns(*call.shapes[0], 4) for call in calls(graph)]
     if fault is NARROW_GROUPS:
         return [
-            Groups(count := call.s64("groups"), call.inputs[1].shape[-2], call.inputs[1].shape[-1] // count)
+            ConvolutionGroups(count := call.s64("groups"), call.inputs[1].shape[-2], call.inputs[1].shape[-1] // count)
             for call in calls(graph)
         ]
     if fault is SLOW_CHANNELS_FIRST:

@@ -35,7 +35,7 @@ COUNT = 256  # codes
 COMBINED = {"Add": "add", "Subtract": "add", "Multiply": "multiply"}  # the kernels, by kind of the op
 
 
-class Table(NamedTuple):
+class CodeTable(NamedTuple):
     """A value as a function of the codes of another one.
 
     Attributes:
@@ -49,7 +49,7 @@ class Table(NamedTuple):
     steps: tuple[Step, ...]
 
 
-class Operand(NamedTuple):
+class CodedOperand(NamedTuple):
     """An operand of a sum, difference or product.
 
     Attributes:
@@ -70,7 +70,7 @@ class Operand(NamedTuple):
 class Combination(NamedTuple):
     """A sum, difference or product of 8-bit codes, and the shape of its result."""
 
-    operands: Sequence[Operand]
+    operands: Sequence[CodedOperand]
     shape: Dims
 
 
@@ -95,7 +95,7 @@ def compute_on_codes(edit: Edit, _: Options) -> None:
 class _Codes:
     def __init__(self, edit: Edit) -> None:
         self._edit, self._graph, self._values = edit, edit.graph, edit.values
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[int, CodeTable] = {}
 
     def run(self) -> None:
         """Change the graph; called once."""
@@ -116,7 +116,7 @@ class _Codes:
             return None
         return self._kernel("look_up", step, [table.root], table.contents, table.steps)
 
-    def _table(self, step: Step) -> Table | None:
+    def _table(self, step: Step) -> CodeTable | None:
         """The result of a step as a function of 8-bit codes; None if it is none."""
         if len(step.outputs) != 1 or not _is_computed(step):
             return None
@@ -132,18 +132,18 @@ class _Codes:
         if computed is None:
             return None
         before = {link.id: link for table in tables.values() for link in table.steps}
-        return Table(next(iter(tables.values())).root, computed, (*before.values(), step))
+        return CodeTable(next(iter(tables.values())).root, computed, (*before.values(), step))
 
-    def _tables_of(self, step: Step) -> dict[int, Table]:
+    def _tables_of(self, step: Step) -> dict[int, CodeTable]:
         """The inputs of a step that are functions of codes, by their ids; those of a first Dequantize are the codes."""
         tables = {number: self._tables[number] for number in step.inputs if number in self._tables}
         source = self._values[step.inputs[0]]
         if step.kind == "Dequantize" and not tables and source.dtype in CODES and source.constant is None:
             contents = np.arange(COUNT).astype(np.uint8).view(source.dtype.numpy)
-            return {source.id: Table(source.id, contents, ())}
+            return {source.id: CodeTable(source.id, contents, ())}
         return tables
 
-    def _contents(self, number: int, table: Table | None, result: Value) -> Array | None:
+    def _contents(self, number: int, table: CodeTable | None, result: Value) -> Array | None:
         """What an input holds for each code, or its one number; None if it has neither."""
         value = self._values[number]
         if table is not None and value.shape == result.shape:
@@ -181,15 +181,15 @@ class _Codes:
         """The step that makes a value, if one step alone reads it."""
         return None if self._graph.only_consumer(number) is None else self._graph.maker(number)
 
-    def _operand(self, number: int) -> Operand:
+    def _operand(self, number: int) -> CodedOperand:
         """An operand of a binary op, with the coding of codes or that of plain numbers."""
         maker, value = self._graph.maker(number), self._values[number]
         if maker is not None and maker.kind == "Dequantize" and self._values[maker.inputs[0]].dtype in CODES:
             codes = coding(maker)
             if codes is not None:
-                return Operand(maker.inputs[0], value.shape, maker, codes)
+                return CodedOperand(maker.inputs[0], value.shape, maker, codes)
         is_fused = maker is not None and maker.kind in (*PRODUCTS, "BiasAdd")
-        return Operand(number, value.shape, None, PLAIN if value.dtype is DataType.f32 else None, is_fused)
+        return CodedOperand(number, value.shape, None, PLAIN if value.dtype is DataType.f32 else None, is_fused)
 
     def _kernel(self, kernel: str, step: Step, sources: Sequence[int], contents: Array, inner: Sequence[Step]) -> Step:
         """A step for a kernel that stands for others, of which ``step`` is the last one."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...arrays.mapped_files import give_back
 from ...capi.settings import has_avx512
-from ...faults.without_avx512 import GROUPS, Groups
+from ...faults.without_avx512 import GROUPS, ConvolutionGroups
 from ...ir.op import Array
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -53,7 +53,7 @@ def _joined(edit: Edit, step: Step) -> Step | None:
         return None
     is_oix = part.call.string("weights_format") == "OIX"
     results, source = weights.shape[:2] if is_oix else weights.shape[:-3:-1]
-    groups = Groups(count, source, results // count)
+    groups = ConvolutionGroups(count, source, results // count)
     together = _together(groups)
     if together == 1 or not GROUPS.of(frozenset([step.kind]), groups, VERSION):
         return None
@@ -68,7 +68,7 @@ def _joined(edit: Edit, step: Step) -> Step | None:
     return step._replace(inputs=inputs, attrs=attrs, note=note, part=wider, whole=False, members=(step,))
 
 
-def _together(groups: Groups) -> int:
+def _together(groups: ConvolutionGroups) -> int:
     """How many groups to join to one: as few as have 16 channels in src and dst."""
     for together in range(1, MOST + 1):
         if groups.groups % together == 0 and min(groups.source, groups.result) * together >= WIDTH:
@@ -76,7 +76,7 @@ def _together(groups: Groups) -> int:
     return max(together for together in range(1, MOST + 1) if groups.groups % together == 0)
 
 
-def joined_weights(weights: Array, groups: Groups, together: int, is_oix: bool) -> Array:
+def joined_weights(weights: Array, groups: ConvolutionGroups, together: int, is_oix: bool) -> Array:
     """Weights for fewer groups, in the same layout OIX or XIO, with zeros between the groups that are joined."""
     spread = weights if is_oix else np.moveaxis(weights, (-1, -2), (0, 1))
     _, source, *window = spread.shape

@@ -44,7 +44,7 @@ from .saving import (
 from .saving.body import Array, Body, Functions, Value
 from .saving.files import write_model
 from .saving.kept import needed, oldest_format
-from .saving.nodes import HELPERS, Node, proto
+from .saving.nodes import HELPERS, UnwrittenNode, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
@@ -286,7 +286,7 @@ def _attributes(call: Call) -> dict[str, Any]:
     return found
 
 
-def _names(nodes: Sequence[Node]) -> list[str]:
+def _names(nodes: Sequence[UnwrittenNode]) -> list[str]:
     """A name for each node: the main one of an op has the name of the op."""
     main: dict[str, int] = {}
     for number, node in enumerate(nodes):

@@ -22,13 +22,13 @@ class Recorder:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
 
-    def __call__(self, graph: DataGraph, **options: Any) -> Recorded:
+    def __call__(self, graph: DataGraph, **options: Any) -> RecordedExecutable:
         """The executable of a graph."""
         recordings = [recorder.recording for recorder in [*RECORDERS] if isinstance(recorder, Recorder)]
-        return Recorded(recordings, graph, **options)
+        return RecordedExecutable(recordings, graph, **options)
 
 
-class Recorded(Executable):
+class RecordedExecutable(Executable):
     """An executable whose compilation and calls are recorded."""
 
     def __init__(self, recordings: Sequence[Recording], graph: DataGraph, **options: Any) -> None:

@@ -17,7 +17,7 @@ DIFFERENT = re.compile(r"[Ww]hen (T\d?) is (\w+), (T\d?) should be ([\w ]+?)(?=[
 ONE_OF_TWO = re.compile(r"when (T\d?) is (\w+) or (\w+), (T\d?) should be (\w+)")
 
 
-class Entry:
+class Bullet:
     """One bullet: its first line with what continues it, and its fields such as **Type**."""
 
     def __init__(self, text: str) -> None:
@@ -51,13 +51,13 @@ def read(title: str, file: str, parts: Sequence[Section]) -> PrintedPage:
     return PrintedPage(title, file, tuple(attributes), taken, made, rows, tuple(unread))
 
 
-def _entries(parts: Sequence[Section], heading: str) -> list[Entry]:
-    entries: list[Entry] = []
+def _entries(parts: Sequence[Section], heading: str) -> list[Bullet]:
+    entries: list[Bullet] = []
     field = ""
     for line in (line for part in parts if part.heading == heading for line in part.lines):
         entry, inner = ENTRY.fullmatch(line), FIELD.fullmatch(line)
         if entry:
-            entries.append(Entry(entry["text"]))
+            entries.append(Bullet(entry["text"]))
             field = ""
         elif entries and inner and inner["name"].lower() not in ("notion",):
             field = inner["name"].lower()
@@ -69,7 +69,7 @@ def _entries(parts: Sequence[Section], heading: str) -> list[Entry]:
     return entries
 
 
-def _attribute(entry: Entry) -> PrintedAttribute:
+def _attribute(entry: Bullet) -> PrintedAttribute:
     name = re.sub(r"[*`]", "", entry.text).strip()
     word = entry.field("type").strip().strip(".")
     if word not in KINDS:
@@ -81,7 +81,7 @@ def _attribute(entry: Entry) -> PrintedAttribute:
     return PrintedAttribute(name, kind, required, default, _strings(entry, kind))
 
 
-def _strings(entry: Entry, kind: str) -> frozenset[str]:
+def _strings(entry: Bullet, kind: str) -> frozenset[str]:
     """The allowed strings: those of the range, or the bullets of the description."""
     if kind != "str":
         return frozenset()
@@ -91,7 +91,7 @@ def _strings(entry: Entry, kind: str) -> frozenset[str]:
     return frozenset(words) or words_in(re.sub(r"\(.*", "", span))
 
 
-def _port(entry: Entry) -> tuple[PrintedPort, str]:
+def _port(entry: Bullet) -> tuple[PrintedPort, str]:
     """A port and its type variable."""
     text = entry.text
     name = re.match(r"\*\*[\d.N \-]+\*\*: *``?([A-Za-z_][\w ]*?)``?", text)
@@ -103,7 +103,7 @@ def _port(entry: Entry) -> tuple[PrintedPort, str]:
     return port, "" if variable is None else variable[1]
 
 
-def _rows(entries: Sequence[Entry], places: Mapping[str, str]) -> frozenset[PrintedRow]:
+def _rows(entries: Sequence[Bullet], places: Mapping[str, str]) -> frozenset[PrintedRow]:
     types: dict[str, list[str]] = {}
     rules: list[str] = []
     for entry in entries:

@@ -17,7 +17,7 @@ OP, UNREAD = "op", "unread"
 NOTHING = "nothing"
 
 
-class Difference(NamedTuple):
+class PageDifference(NamedTuple):
     """A place where a page and the records say different things.
 
     Attributes:
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 def compare(
     pages: Iterable[PrintedPage], edition: Edition, version: Version, enumerators: Iterable[str] = ()
-) -> list[Difference]:
+) -> list[PageDifference]:
     """The differences between pages and an edition.
 
     Args:
@@ -53,28 +53,28 @@ def compare(
         version: the oneDNN version of the pages, for the proposals.
         enumerators: the names of ops in the C header, without their prefix.
     """
-    differences: list[Difference] = []
+    differences: list[PageDifference] = []
     seen = set()
     proposing = Proposing(edition.name, version, tuple(enumerators))
     for page in pages:
         schema = edition.schema(page.title)
         if schema is None:
-            differences.append(Difference(page.title, OP, "", "no such op", page.file, proposing.op(page)))
+            differences.append(PageDifference(page.title, OP, "", "no such op", page.file, proposing.op(page)))
         else:
             seen.add(schema.kind)
             differences += _of_page(page, schema, edition.corrections(schema), proposing)
     for kind in edition.schemas:
         if kind not in seen:
-            differences.append(Difference(kind, OP, "", "an op", "no page", proposing.lost(kind)))
+            differences.append(PageDifference(kind, OP, "", "an op", "no page", proposing.lost(kind)))
     return differences
 
 
 def _of_page(
     page: PrintedPage, schema: Schema, corrections: Sequence[Correction], proposing: Proposing
-) -> Iterator[Difference]:
+) -> Iterator[PageDifference]:
     said, meant = expected_page(schema, corrections), expected_page(schema)
     for text in page.unread:
-        yield Difference(page.title, UNREAD, "", "-", text, "read the page, and teach the reader its words")
+        yield PageDifference(page.title, UNREAD, "", "-", text, "read the page, and teach the reader its words")
     unread = {text.split(":")[0] for text in page.unread}
     if WHOLE in unread:
         return
@@ -91,7 +91,7 @@ def _of_page(
                         if correction.section == section and correction.where == meant_name
                     ]
                     is_stale = stale and _agree(right.get(key), theirs)
-                    yield Difference(
+                    yield PageDifference(
                         page.title,
                         section,
                         getattr(mine or theirs, "name", ""),
@@ -106,7 +106,9 @@ def _of_page(
         names_of = {place: name for name, place in places_of(schema).items()}
         more, fewer = (_rows(rows, names_of) for rows in (page.rows - said.rows, said.rows - page.rows))
         proposal = proposing.stale(stale_names) if stale_names else proposing.types(schema, more, fewer)
-        yield Difference(page.title, TYPES, "", fewer or "none of these rows", more or "none of these rows", proposal)
+        yield PageDifference(
+            page.title, TYPES, "", fewer or "none of these rows", more or "none of these rows", proposal
+        )
 
 
 Unit = PrintedAttribute | PrintedPort

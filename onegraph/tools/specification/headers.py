@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ...opset.dtypes import SPECIFIED
 from ...opset.editions.legacy import WITHOUT_PAGE
 from ...opset.editions.registry import BASE, Edition
-from .differences import OP, Difference
+from .differences import OP, PageDifference
 
 # Enumerators that end a list or stand for no value.
 MARKS = {"last_symbol", "undef", "data_type_undef", "data_type_max"}
@@ -16,7 +16,7 @@ MARKS = {"last_symbol", "undef", "data_type_undef", "data_type_max"}
 NOT_OF_GRAPHS = {"f64", "f4_e3m0"}
 
 
-def compare_headers(headers: Mapping[str, str], edition: Edition) -> list[Difference]:
+def compare_headers(headers: Mapping[str, str], edition: Edition) -> list[PageDifference]:
     """The ops, attributes and data types that the headers have and the edition lacks, and the other way round.
 
     The headers share their data types with the primitives, so that only a type that no record knows is reported. A
@@ -54,11 +54,13 @@ def _c_name(edition: Edition, name: str) -> str:
     return name.removeprefix("legacy_").replace("backward_weights", "backprop_filters").replace("backward", "backprop")
 
 
-def _each(header: set[str], records: set[str], what: str) -> Iterator[Difference]:
+def _each(header: set[str], records: set[str], what: str) -> Iterator[PageDifference]:
     if not header:
         return
     for name in sorted(header - records):
-        yield Difference(name, OP, what, "nothing", "an enumerator of the header", f"add the {what} with its version")
+        yield PageDifference(
+            name, OP, what, "nothing", "an enumerator of the header", f"add the {what} with its version"
+        )
     for name in sorted(records - header):
         proposal = f"the C API of this version lacks the {what}: a Correction says what onegraph does"
-        yield Difference(name, OP, what, f"the {what}", "no enumerator in the header", proposal)
+        yield PageDifference(name, OP, what, f"the {what}", "no enumerator in the header", proposal)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...opset.editions.registry import RELEASED, edition
 from ...opset.signature import Version
 from .checkout import edition_of, read_checkout
-from .differences import Difference, compare
+from .differences import PageDifference, compare
 from .headers import compare_headers, op_names
 
 
@@ -19,7 +19,7 @@ class Import(NamedTuple):
     note: str
     folder: str
     pages: int
-    differences: tuple[Difference, ...]
+    differences: tuple[PageDifference, ...]
 
     def to_dict(self) -> dict[str, object]:
         """The import as plain values for JSON."""

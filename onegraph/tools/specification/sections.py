@@ -21,7 +21,7 @@ class Section(NamedTuple):
     lines: list[str]
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """The titles of the columns, and the rows; every row has as many cells as there are columns."""
 
     titles: list[str]
@@ -61,9 +61,9 @@ def _bare(heading: str) -> str:
     return {"input": "inputs", "output": "outputs"}.get(words, words)
 
 
-def tables(lines: Sequence[str]) -> list[Table]:
+def tables(lines: Sequence[str]) -> list[PageTable]:
     """Every table in the lines: of pipes in Markdown; grids and simple tables in reStructuredText."""
-    found: list[Table] = []
+    found: list[PageTable] = []
     index = 0
     while index < len(lines):
         for read in (_grid, _simple, _pipes):
@@ -77,7 +77,7 @@ def tables(lines: Sequence[str]) -> list[Table]:
     return found
 
 
-def _pipes(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
+def _pipes(lines: Sequence[str], start: int) -> tuple[PageTable | None, int]:
     rule = start + 1
     if "|" not in lines[start] or rule >= len(lines) or not PIPE_RULE.fullmatch(lines[rule]) or "|" not in lines[rule]:
         return None, start
@@ -86,7 +86,7 @@ def _pipes(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
         cells = _cells(lines[index])[: len(titles)]
         rows.append(cells + [""] * (len(titles) - len(cells)))
         index += 1
-    return Table(titles, rows), index
+    return PageTable(titles, rows), index
 
 
 def _cells(line: str) -> list[str]:
@@ -95,7 +95,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", text)]
 
 
-def _grid(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
+def _grid(lines: Sequence[str], start: int) -> tuple[PageTable | None, int]:
     if not GRID.fullmatch(lines[start].strip()):
         return None, start
     end = start
@@ -103,7 +103,7 @@ def _grid(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
         end += 1
     edges = [place for place, character in enumerate(lines[start]) if character == "+"]
     rows = list(_grid_rows(lines[start + 1 : end], edges))
-    return (Table(rows[0], rows[1:]) if rows else None), end
+    return (PageTable(rows[0], rows[1:]) if rows else None), end
 
 
 def _grid_rows(lines: Sequence[str], edges: Sequence[int]) -> Iterator[list[str]]:
@@ -122,7 +122,7 @@ def _joined(parts: Sequence[str]) -> str:
     return " ".join(filter(None, parts))
 
 
-def _simple(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
+def _simple(lines: Sequence[str], start: int) -> tuple[PageTable | None, int]:
     border = lines[start].rstrip()
     if not BORDER.fullmatch(border) or start + 3 >= len(lines):
         return None, start
@@ -135,4 +135,4 @@ def _simple(lines: Sequence[str], start: int) -> tuple[Table | None, int]:
     rows = [[line[left:right].strip() for left, right in spans] for line in lines[start + 1 : ends[1]]]
     head = ends[0] - start - 1
     titles = [_joined([row[place] for row in rows[:head]]) for place in range(len(spans))]
-    return Table(titles, [row for row in rows[head + 1 :] if any(row)]), ends[1] + 1
+    return PageTable(titles, [row for row in rows[head + 1 :] if any(row)]), ends[1] + 1

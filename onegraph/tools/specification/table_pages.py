@@ -9,7 +9,7 @@ from itertools import product
 from typing import NamedTuple, TypeVar
 
 from .printed import UNPLACED, PrintedAttribute, PrintedPage, PrintedPort, PrintedRow
-from .sections import Section, Table, tables
+from .sections import PageTable, Section, tables
 from .values import UnreadError, default_in, dtypes_in, is_required, kind_of, name_of, quoted, words_in
 
 Result = TypeVar("Result")
@@ -19,7 +19,7 @@ LAST_COLUMN = "required or optional"
 NO_ENTRY = re.compile(r"does not support|arbitrary data type")
 
 
-class Places(NamedTuple):
+class ColumnPlaces(NamedTuple):
     """Where the columns of a type table belong: a name of a port -> ``in0`` or ``out1``."""
 
     by_name: Mapping[str, str]
@@ -52,7 +52,7 @@ def read(title: str, file: str, parts: Sequence[Section], replacements: Mapping[
                 by_name.setdefault(name.lower(), f"{place}{index}")
         if ports and side == "outputs":
             by_name["first result"] = "out0"
-    places = Places(by_name)
+    places = ColumnPlaces(by_name)
     combinations = frozenset(row for part in _named(parts, "data types") for row in _section_rows(part, places, unread))
     return PrintedPage(title, file, tuple(attributes), sides[0], sides[1], combinations, tuple(unread))
 
@@ -69,7 +69,7 @@ def _read_each(
     return found
 
 
-def _section_rows(part: Section, places: Places, unread: list[str]) -> set[PrintedRow]:
+def _section_rows(part: Section, places: ColumnPlaces, unread: list[str]) -> set[PrintedRow]:
     """The rows of every table of a section about data types."""
     rows: set[PrintedRow] = set()
     for table in tables(part.lines):
@@ -99,7 +99,7 @@ def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[dict
     return found
 
 
-def _titles(table: Table) -> list[str]:
+def _titles(table: PageTable) -> list[str]:
     return [re.sub(r"[\s\-]*$", "", title).lower() for title in table.titles]
 
 
@@ -122,7 +122,7 @@ def _port(side: str, text: str, row: Mapping[str, str]) -> PrintedPort:
     return PrintedPort(name, not is_required(row["required or optional"]), counted or name.endswith("_i"))
 
 
-def _combinations(table: Table, places: Places) -> set[PrintedRow]:
+def _combinations(table: PageTable, places: ColumnPlaces) -> set[PrintedRow]:
     columns = [places.of(title) for title in table.titles]
     found = set()
     for row in table.rows:

@@ -1,7 +1,7 @@
 """Has the meanings of old op sets as data: what changed, and how a node is written in the terms of a newer op set."""
 
-from .changes import CHANGES, MODERN, Change
+from .changes import CHANGES, MODERN, MeaningChange
 from .draft import Facts
 from .modern import modern
 
-__all__ = ["CHANGES", "MODERN", "Change", "Facts", "modern"]
+__all__ = ["CHANGES", "MODERN", "Facts", "MeaningChange", "modern"]

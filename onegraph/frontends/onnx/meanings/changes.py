@@ -28,7 +28,7 @@ MODERN = 21  # the op set of the new forms, which every supported version of the
 LARGEST = 3.4028234663852886e38
 
 
-class Change(NamedTuple):
+class MeaningChange(NamedTuple):
     """What an op set changed.
 
     Attributes:
@@ -40,8 +40,8 @@ class Change(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def _change(since: int, *steps: Step) -> Change:
-    return Change(since, steps)
+def _change(since: int, *steps: Step) -> MeaningChange:
+    return MeaningChange(since, steps)
 
 
 _CONSUMED = (
@@ -52,7 +52,7 @@ _BROADCAST = "Add And Div Equal Greater Less Mul Or Pow Sub Xor"
 _REDUCE = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
 
 # In the order of the op sets.
-_TABLE: tuple[tuple[str, Change], ...] = (
+_TABLE: tuple[tuple[str, MeaningChange], ...] = (
     *((kind, _change(6, drops("consumed_inputs"))) for kind in _CONSUMED.split()),
     ("Selu", _change(6, states(alpha=1.6732, gamma=1.0507))),
     ("Clip", _change(11, to_scalar("min", 1, -LARGEST), to_scalar("max", 2, LARGEST))),
@@ -92,7 +92,7 @@ _TABLE: tuple[tuple[str, Change], ...] = (
     ("DFT", _change(20, dft_axis)),
     ("GroupNormalization", _change(21, per_channel)),
 )
-CHANGES: dict[str, tuple[Change, ...]] = {
+CHANGES: dict[str, tuple[MeaningChange, ...]] = {
     kind: tuple(sorted((change for name, change in _TABLE if name == kind), key=lambda one: one.since))
     for kind, _ in _TABLE
 }

@@ -14,7 +14,7 @@ from ..protos import AttributeProto, NodeProto, TensorProto, contents
 from ..types import NUMBERS
 
 Array = NDArray[Any]
-Step = Callable[["Draft"], None]
+Step = Callable[["NodeDraft"], None]
 
 
 class Facts(Protocol):
@@ -30,7 +30,7 @@ class Facts(Protocol):
         """The contents of an input; None if they are unknown."""
 
 
-class Draft:
+class NodeDraft:
     """A node while it is changed.
 
     Attributes:
@@ -127,7 +127,7 @@ def attribute(name: str, value: int | float | str | TensorProto) -> AttributePro
 def drops(*names: str) -> Step:
     """The step that leaves out attributes that changed nothing."""
 
-    def step(draft: Draft) -> None:
+    def step(draft: NodeDraft) -> None:
         for name in names:
             draft.attrs.pop(name, None)
 
@@ -137,7 +137,7 @@ def drops(*names: str) -> Step:
 def states(**values: int | float | str) -> Step:
     """The step that writes the old defaults of attributes, as the new ones are others."""
 
-    def step(draft: Draft) -> None:
+    def step(draft: NodeDraft) -> None:
         draft.set(**{name: value for name, value in values.items() if name not in draft.attrs})
 
     return step
@@ -146,7 +146,7 @@ def states(**values: int | float | str) -> Step:
 def to_input(name: str, place: int) -> Step:
     """The step that makes a list of integers or floats, or one integer, an input of one axis."""
 
-    def step(draft: Draft) -> None:
+    def step(draft: NodeDraft) -> None:
         if name in draft.attrs:
             value = np.atleast_1d(np.array(draft.pop(name)))
             dtype = np.float32 if value.dtype.kind == "f" and value.size else np.int64
@@ -158,7 +158,7 @@ def to_input(name: str, place: int) -> Step:
 def to_scalar(name: str, place: int, default: float | None = None) -> Step:
     """The step that makes a float an input without axes, of the data type of the first input."""
 
-    def step(draft: Draft) -> None:
+    def step(draft: NodeDraft) -> None:
         value = draft.pop(name, default)
         if value is not None:
             number = draft.constant(np.array(value, np.float32))
@@ -170,7 +170,7 @@ def to_scalar(name: str, place: int, default: float | None = None) -> Step:
 def renames(attr: str, **values: str) -> Step:
     """The step that gives values of an attribute their new names."""
 
-    def step(draft: Draft) -> None:
+    def step(draft: NodeDraft) -> None:
         found = draft.get(attr)
         word = found.decode() if type(found) is bytes else found
         if word in values:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..protos import NodeProto
 from .changes import CHANGES
-from .draft import Draft, Facts
+from .draft import Facts, NodeDraft
 
 
 def modern(proto: NodeProto, opset: int, facts: Facts, where: str) -> Sequence[NodeProto] | None:
@@ -25,7 +25,7 @@ def modern(proto: NodeProto, opset: int, facts: Facts, where: str) -> Sequence[N
     kind = proto.op_type
     if all(change.since <= opset for change in CHANGES.get(kind, ())):
         return None
-    draft = Draft(proto, facts, where)
+    draft = NodeDraft(proto, facts, where)
     last = opset
     while change := next((one for one in CHANGES.get(draft.kind, ()) if one.since > last), None):
         last = change.since

@@ -6,12 +6,12 @@ import numpy as np
 
 from ....lowering.emitter import NotLowered
 from ..protos import TensorProto
-from .draft import Draft, attribute
+from .draft import NodeDraft, attribute
 
 TRAINING = "a node in its form for inference"
 
 
-def aligned(draft: Draft) -> None:
+def aligned(draft: NodeDraft) -> None:
     """Before op set 7 the attribute ``axis`` says where the axes of the second operand lie."""
     is_broadcast, axis = draft.pop("broadcast", 0), draft.pop("axis")
     if not is_broadcast or axis is None:
@@ -27,7 +27,7 @@ def aligned(draft: Draft) -> None:
         draft.put(1, draft.add("Unsqueeze", [draft.inputs[1], axes]))
 
 
-def per_channel_slope(draft: Draft) -> None:
+def per_channel_slope(draft: NodeDraft) -> None:
     """Before op set 7 the slope of a PRelu has an element for each channel, or one."""
     rank, count = draft.facts.rank_of(0), draft.facts.size_of(1)
     if rank is None or count is None:
@@ -37,7 +37,7 @@ def per_channel_slope(draft: Draft) -> None:
         draft.put(1, draft.add("Unsqueeze", [draft.inputs[1], axes]))
 
 
-def inference_only(draft: Draft) -> None:
+def inference_only(draft: NodeDraft) -> None:
     """Before op set 7 the attribute ``is_test`` tells inference from training, which is the default."""
     if not draft.pop("is_test", 0):
         raise draft.refuse("is_test=0, the form for training", TRAINING)
@@ -45,7 +45,7 @@ def inference_only(draft: Draft) -> None:
         without_statistics(draft)
 
 
-def without_statistics(draft: Draft) -> None:
+def without_statistics(draft: NodeDraft) -> None:
     """Before op set 14 a BatchNormalization trains if it has further outputs; before 9 it may lack channels."""
     if any(draft.outputs[1:]):
         raise draft.refuse("statistics as outputs, the form for training", TRAINING)
@@ -54,13 +54,13 @@ def without_statistics(draft: Draft) -> None:
     del draft.outputs[1:]
 
 
-def mask_like_input(draft: Draft) -> None:
+def mask_like_input(draft: NodeDraft) -> None:
     """Before op set 10 the mask of a Dropout has the data type of its input."""
     if any(draft.outputs[1:]):
         draft.behind("CastLike", lambda mask: [mask, draft.inputs[0]], 1)
 
 
-def coerced_type(draft: Draft) -> None:
+def coerced_type(draft: NodeDraft) -> None:
     """Before op set 6 the data type is a word."""
     word = draft.pop("to", b"")
     name = word.decode() if type(word) is bytes else str(word)
@@ -69,13 +69,13 @@ def coerced_type(draft: Draft) -> None:
     draft.set(to=int(TensorProto.DataType.Value(name)))
 
 
-def number_of_outputs(draft: Draft) -> None:
+def number_of_outputs(draft: NodeDraft) -> None:
     """Before op set 18 the number of equal parts is that of the outputs."""
     if len(draft.inputs) < 2 or not draft.inputs[1]:
         draft.set(num_outputs=len(draft.outputs))
 
 
-def repeats(draft: Draft) -> None:
+def repeats(draft: NodeDraft) -> None:
     """Before op set 6 a Tile repeats one axis."""
     rank = draft.facts.rank_of(0)
     tiles, axis = draft.facts.contents_of(1), draft.facts.contents_of(2)
@@ -86,7 +86,7 @@ def repeats(draft: Draft) -> None:
     draft.inputs[1:] = [draft.constant(every)]
 
 
-def int_power(draft: Draft) -> None:
+def int_power(draft: NodeDraft) -> None:
     """Before op set 2 the power is a float."""
     if "p" in draft.attrs:
         power = draft.pop("p")
@@ -95,7 +95,7 @@ def int_power(draft: Draft) -> None:
         draft.set(p=int(power))
 
 
-def upsample_scales(draft: Draft) -> None:
+def upsample_scales(draft: NodeDraft) -> None:
     """Before op set 7 an Upsample has two scales, and the older name of the linear mode."""
     height, width = draft.pop("height_scale", 1.0), draft.pop("width_scale", 1.0)
     attr = attribute("scales", 0)
@@ -105,12 +105,12 @@ def upsample_scales(draft: Draft) -> None:
     draft.attrs["scales"] = attr
 
 
-def as_resize(draft: Draft) -> None:
+def as_resize(draft: NodeDraft) -> None:
     """From op set 10 on an Upsample is a Resize."""
     draft.kind = "Resize"
 
 
-def resized_by_scales(draft: Draft) -> None:
+def resized_by_scales(draft: NodeDraft) -> None:
     """A Resize of op set 10 takes source pixels from the upper left, and the next one if it makes the image smaller."""
     mode = draft.get("mode", b"nearest")
     mode = mode.decode() if type(mode) is bytes else mode
@@ -134,12 +134,12 @@ def resized_by_scales(draft: Draft) -> None:
     draft.set(nearest_mode="ceil")
 
 
-def scatter_elements(draft: Draft) -> None:
+def scatter_elements(draft: NodeDraft) -> None:
     """From op set 11 on a Scatter is a ScatterElements."""
     draft.kind = "ScatterElements"
 
 
-def flattened(draft: Draft) -> None:
+def flattened(draft: NodeDraft) -> None:
     """Before op set 13 a Softmax counts all axes from ``axis`` on as one."""
     axis, rank = draft.get("axis", 1), draft.facts.rank_of(0)
     draft.set(axis=-1)
@@ -151,12 +151,12 @@ def flattened(draft: Draft) -> None:
     draft.behind("Reshape", lambda flat: [flat, shape], allowzero=1)
 
 
-def dft_axis(draft: Draft) -> None:
+def dft_axis(draft: NodeDraft) -> None:
     """Before op set 20 the axis of a DFT is an attribute, 1 by default."""
     draft.put(2, draft.constant(np.array(draft.pop("axis", 1), np.int64)))
 
 
-def per_channel(draft: Draft) -> None:
+def per_channel(draft: NodeDraft) -> None:
     """Before op set 21 a GroupNormalization has a scale and a bias for each group."""
     groups = int(draft.get("num_groups", 1))
     count = draft.constant(np.array([groups]))

@@ -15,7 +15,7 @@ from ...._util.records import record
 from ....opset.dtypes import OF_NUMPY, DataType
 from ..own import DOMAIN
 from ..types import NUMBERS
-from .nodes import HELPERS, POINTWISE, QUANTIZING, Attr, Node, _order, proto
+from .nodes import HELPERS, POINTWISE, QUANTIZING, Attr, UnwrittenNode, _order, proto
 
 Array = NDArray[Any]
 
@@ -105,9 +105,9 @@ class Body:
     functions: Functions
     taken: set[str] = field(default_factory=set)
     op: str = ""
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[UnwrittenNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
-    _made: dict[str, Node] = field(default_factory=dict)
+    _made: dict[str, UnwrittenNode] = field(default_factory=dict)
     _transposed: dict[tuple[str, tuple[int, ...]], Value] = field(default_factory=dict)
     _scalars: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
@@ -170,7 +170,7 @@ class Body:
         given = ["" if input_ is None else input_.name for input_ in inputs]
         while given and not given[-1]:
             given.pop()
-        made = Node(kind, given, names, attrs, domain, self.op, kind in HELPERS)
+        made = UnwrittenNode(kind, given, names, attrs, domain, self.op, kind in HELPERS)
         self.nodes.append(made)
         self._made.update((name, made) for name in names if name)
         return tuple(Value(self, name, dtype) for name, dtype in zip(names, dtypes, strict=True) if dtype is not None)
@@ -201,10 +201,10 @@ class Body:
         (found,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
         return found
 
-    def _is_cast_constant(self, node: Node) -> bool:
+    def _is_cast_constant(self, node: UnwrittenNode) -> bool:
         return node.kind == "Cast" and node.inputs[0] in self.constants
 
-    def _through(self, node: Node, value: Value, order: tuple[int, ...]) -> Value:
+    def _through(self, node: UnwrittenNode, value: Value, order: tuple[int, ...]) -> Value:
         """The node on a transposed tensor. A DequantizeLinear so stays beside the node that reads it."""
         node.is_helper = True
         data, *others = (Value(self, name, value.dtype) for name in node.inputs)
@@ -243,9 +243,9 @@ class Body:
         (found,) = self.nodes_results(kind, moved, [dtype], **attrs)
         return self.transpose(found, order)
 
-    def without_unused(self, results: Iterable[str]) -> list[Node]:
+    def without_unused(self, results: Iterable[str]) -> list[UnwrittenNode]:
         """The nodes but those helpers whose results nothing reads."""
-        read, kept = set(results), list[Node]()
+        read, kept = set(results), list[UnwrittenNode]()
         for node in reversed(self.nodes):
             if not node.is_helper or not read.isdisjoint(node.outputs):
                 kept.append(node)

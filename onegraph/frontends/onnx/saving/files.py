@@ -17,7 +17,7 @@ from typing import IO
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from ...._util.atomic_write import Part, TakenError, Write, write_together
+from ...._util.atomic_write import FilePart, TakenError, Write, write_together
 from ....ir.op import Array
 
 ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can map it into memory
@@ -40,7 +40,7 @@ def write_model(target: Path, model: onnx.ModelProto, large: Mapping[str, Array]
     for name in (numbered,) if os.path.exists(target) else (plain, numbered):
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
-        parts = [Part(target.with_name(name), _externally(whole, large, name))] if large else []
+        parts = [FilePart(target.with_name(name), _externally(whole, large, name))] if large else []
         whole.graph.initializer.extend(small)
         try:
             write_together(parts, target, partial(_write, whole), named)

@@ -31,7 +31,7 @@ HELPERS = frozenset(["Transpose", "Cast", "Reshape", "Identity", "Squeeze", "Uns
 
 
 @dataclass(eq=False)
-class Node:
+class UnwrittenNode:
     """A node that is not written yet.
 
     Attributes:
@@ -48,11 +48,11 @@ class Node:
     is_helper: bool = False
 
 
-def _order(node: Node) -> tuple[int, ...]:
+def _order(node: UnwrittenNode) -> tuple[int, ...]:
     return tuple(node.attrs["perm"])
 
 
-def proto(node: Node, name: str = "") -> onnx.NodeProto:
+def proto(node: UnwrittenNode, name: str = "") -> onnx.NodeProto:
     """The node as ONNX has it."""
     made = helper.make_node(node.kind, node.inputs, node.outputs, name=name or None, domain=node.domain or None)
     for key, value in node.attrs.items():

@@ -53,7 +53,7 @@ def _numbers(node: Node, name: str, dtype: Any) -> Array:
     return np.array(node.attr(name, []) if found is None else found, dtype).reshape(-1)
 
 
-class Places:
+class TreePlaces:
     """Finds nodes by the number of their tree and their own number there."""
 
     def __init__(self, node: Node, trees: Array, numbers: Array) -> None:
@@ -98,7 +98,7 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
     unknown = [mode for mode in modes if mode not in MODES]
     if unknown or len(modes) != count:
         raise node.invalid(f"nodes_modes {unknown[:1] or len(modes)}", f"{count} of {', '.join(MODES)}")
-    places = Places(node, owner, _integers(node, "nodes_nodeids", count))
+    places = TreePlaces(node, owner, _integers(node, "nodes_nodeids", count))
     comparison = np.array([MODES[mode] for mode in modes])
     ends = [_integers(node, f"nodes_{name}nodeids", count) for name in ("true", "false")]
     inner = comparison != LEAF

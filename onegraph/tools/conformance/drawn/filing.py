@@ -27,7 +27,7 @@ from ..run_record import Run
 from ..uses import SINGLE, Use
 from .c_program import FEW, MANY, PLACE, c_program, is_small, is_small_result, is_writable, repeated
 from .drawing import graph_of
-from .libraries import Library, library_at
+from .libraries import TriedLibrary, library_at
 from .report import Report
 from .trials import CALM, HARSH, Condition, is_bad, run_alone
 
@@ -279,7 +279,7 @@ def where(outcome: Outcome) -> str:
     return f" at {outcome.stage}" + (f": {text}" if text else "")
 
 
-def _again(case: Case, library: Library) -> str:
+def _again(case: Case, library: TriedLibrary) -> str:
     """What a library does with the use of a finding, in words: in filled memory, or if right there, in zeroed."""
     for tried in (HARSH, CALM):
         condition = Condition(tried.name, tried.edges, {**tried.settings, "ONEGRAPH_LIBRARY": library.path})
@@ -289,7 +289,9 @@ def _again(case: Case, library: Library) -> str:
     return "right" if case.is_allowed else "executes it"
 
 
-def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[tuple[str, str]]:
+def _files(
+    case: Case, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
+) -> Iterable[tuple[str, str]]:
     title = f"{case.kind}: oneDNN {library.version} {case.does}" + (f" ({case.what})" if case.what else "")
     if case.graph is not None:
         yield GRAPH, case.graph.to_json()
@@ -303,7 +305,9 @@ def _files(case: Case, library: Library, outcomes: Sequence[tuple[Library, str]]
     yield README, "\n".join(_readme(case, title, library, outcomes)) + "\n"
 
 
-def _readme(case: Case, title: str, library: Library, outcomes: Sequence[tuple[Library, str]]) -> Iterable[str]:
+def _readme(
+    case: Case, title: str, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
+) -> Iterable[str]:
     use, chosen = case.use, edition(case.edition)
     schema = next(schema for schema in chosen.schemas.values() if base_of(schema).kind == case.kind)
     inputs = ", ".join(f"{dtype} {list(array.shape)}" for dtype, array in zip(use.dtypes, use.arrays, strict=True))

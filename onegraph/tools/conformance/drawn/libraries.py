@@ -15,7 +15,7 @@ _FACTS = "import json; from onegraph.capi.machine import library_and_machine as 
 
 
 @record(frozen=True)
-class Library:
+class TriedLibrary:
     """A library that findings are run on: its path, version and hash; and the processor and the system."""
 
     path: str
@@ -26,7 +26,7 @@ class Library:
     system: str
 
 
-def library_at(path: str) -> Library:
+def library_at(path: str) -> TriedLibrary:
     """The facts of the library at ``path``, read in a process of its own; of the loaded one if it is empty.
 
     Raises:
@@ -43,7 +43,7 @@ def library_at(path: str) -> Library:
         reason = run.stderr.strip().splitlines()[-1].removeprefix("onegraph.errors.LibraryError: ")
         raise LibraryError(f"{path}: {reason}")
     facts = json.loads(run.stdout.splitlines()[-1])
-    return Library(facts["path"], facts["version"], facts["hash"], facts["cpu"], facts["isa"], _system())
+    return TriedLibrary(facts["path"], facts["version"], facts["hash"], facts["cpu"], facts["isa"], _system())
 
 
 def _environment(path: str) -> dict[str, str]:

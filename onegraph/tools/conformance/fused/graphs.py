@@ -9,7 +9,7 @@ from ....graph import Graph
 from ....ir.op import LogicalTensor
 from ....opset.dtypes import DataType
 from ....opset.editions.registry import edition_of_version
-from ....opset.fusion_graphs import GRAPHS, REAL, FusionGraph, Node
+from ....opset.fusion_graphs import GRAPHS, REAL, FusionGraph, PatternOp
 from ....opset.fusion_patterns import UNARY
 from ....opset.signature import Version
 
@@ -66,7 +66,7 @@ def graph_of(pattern: FusionGraph, kinds: Sequence[str], dtype: str) -> Graph:
     return graph
 
 
-def _added(graph: Graph, node: Node, kind: str, inputs: Sequence[LogicalTensor], dtype: str) -> LogicalTensor:
+def _added(graph: Graph, node: PatternOp, kind: str, inputs: Sequence[LogicalTensor], dtype: str) -> LogicalTensor:
     """The first result of a node; further ones are outputs of the graph."""
     result = {REAL: dtype, "": None}.get(node.result, node.result)
     attrs = {**ATTRS.get(kind, {}), **node.attrs.get(kind, {})}
