@@ -520,7 +520,7 @@ def lies():
 
 # The child and the test ----------------------------------------------------------------------------------------------
 
-BATCHES = {"mutations": lambda: mutations(draws(12, 40)), "junk": lambda: junk_calls(draws(4000, 12000)), "lies": lies}
+BATCHES = {"mutations": lambda: mutations(draws(8, 40)), "junk": lambda: junk_calls(draws(2500, 12000)), "lies": lies}
 
 
 def run_cases(batch):
