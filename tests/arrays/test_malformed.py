@@ -16,6 +16,7 @@ import sys
 import unittest.mock
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -399,17 +400,37 @@ MANY = {f"k{n}": n for n in range(10**5)}
 
 
 def liars():
+    """Names of liars, and functions that make them, because some take long."""
     kinds = [str, int, float, bool, bytes, list, tuple, dict, np.ndarray, np.dtype, np.float32, np.int64, Mapping]
     kinds += [og.LogicalTensor, og.Op, og.Graph, og.DataType, pathlib.Path, Sequence]
     kinds += [capi.LogicalTensor, capi.Op, capi.Tensor, capi.Engine, capi.Stream, capi.Partition]
-    yield from ((f"Liar({kind.__name__})", Liar(kind)) for kind in kinds)
-    yield from ((f"Mock({kind.__name__})", unittest.mock.Mock(spec=kind)) for kind in kinds[::4])
-    others = [unittest.mock.MagicMock(), np.timedelta64(5), np.datetime64("NaT"), Unhashable("x"), Unhashable("f32")]
-    others += [Verbose(), [Verbose()], Nameless("N", (Rude,), {})(), type("C" * 10**6, (), {})(), NoEnd([1]), Long([2])]
-    others += [np.array([2, 3]).view(Lying), EndlessMap(), range(10**18), memoryview(np.array(1.0)), "x" * 10**7]
-    others += [og.Op(0, 1, (None,), (None,), {}, 2, "x"), np.zeros(2, object), np.zeros(2, "S1"), np.float16("inf")]
-    others += [np.matrix([[1, 2]]), MANY.copy()]
-    yield from ((f"others[{number}]", other) for number, other in enumerate(others))
+    yield from ((f"Liar({kind.__name__})", partial(Liar, kind)) for kind in kinds)
+    yield from ((f"Mock({kind.__name__})", partial(unittest.mock.Mock, spec=kind)) for kind in kinds[::4])
+    others = [
+        unittest.mock.MagicMock,
+        lambda: np.timedelta64(5),
+        lambda: np.datetime64("NaT"),
+        lambda: Unhashable("x"),
+        lambda: Unhashable("f32"),
+        Verbose,
+        lambda: [Verbose()],
+        lambda: Nameless("N", (Rude,), {})(),
+        lambda: type("C" * 10**6, (), {})(),
+        lambda: NoEnd([1]),
+        lambda: Long([2]),
+        lambda: np.array([2, 3]).view(Lying),
+        EndlessMap,
+        lambda: range(10**18),
+        lambda: memoryview(np.array(1.0)),
+        lambda: "x" * 10**7,
+        lambda: og.Op(0, 1, (None,), (None,), {}, 2, "x"),
+        lambda: np.zeros(2, object),
+        lambda: np.zeros(2, "S1"),
+        lambda: np.float16("inf"),
+        lambda: np.matrix([[1, 2]]),
+        MANY.copy,
+    ]
+    yield from ((f"others[{number}]", make) for number, make in enumerate(others))
 
 
 def valid_calls():
@@ -504,10 +525,10 @@ def lies():
     warnings.simplefilter("ignore")
     spots = [(call, place) for call in valid_calls() for place in places(call[1:]) if len(place) > 1]
     for number, ((function, args, named), place) in enumerate(spots):
-        for name, liar in itertools.islice(liars(), number % 16, None, 16):
+        for name, make in itertools.islice(liars(), number % 16, None, 16):
             print(f"@{getattr(function, '__qualname__', function.__class__.__name__)} {place} {name}", flush=True)
             try:
-                given, keywords = replaced((args, named), place, liar)
+                given, keywords = replaced((args, named), place, make())
                 function(*given, **keywords)
             except og.OneGraphError as error:
                 if len(str(error)) > 8000:
