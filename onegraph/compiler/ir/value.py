@@ -62,6 +62,8 @@ class Values(dict[int, Value]):
     def add(self, value: Value, *, shares: bool = False) -> int:
         """Add a value under a new id, in memory of its own unless it ``shares`` that of its storage; return the id."""
         number = len(self)
+        while number in self:  # an edited graph has gaps in its ids
+            number += 1
         self[number] = value._replace(id=number, storage=value.storage if shares else number)
         return number
 
