@@ -166,7 +166,7 @@ class _Edges:
             second: the one that reads it.
         """
         names = [name for name in moving.names if name in self.by_name]
-        if moving.executor not in ("view", "copy") or len(names) != 1:
+        if moving.executor not in ("view", "copy") or len(names) != 1 or ": " in moving.kinds[0]:
             return ""
         sources, results = {_key(one) for one in moving.sources}, {_key(one) for one in moving.results}
         makers = [one for one in self.reports if any(_key(made) in sources for made in one.results)]

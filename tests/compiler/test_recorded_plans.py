@@ -1,4 +1,5 @@
-"""How graphs are compiled: the record plans.json, which a change of a pass, a form or a threshold must change too.
+"""How graphs are compiled, and what is said of it: the record plans.json, which a change of a pass, a form, a threshold
+or a reason must change too.
 
 Numbers alone do not tell which kernel computed them, and thresholds are measured, so nothing but a record knows them.
 A child process compiles for AVX2 and one thread, so that the plans are the same on every machine.
@@ -12,12 +13,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
-from helpers.pass_graphs.planned import (
-    graphs,
-)
+from helpers.near_graphs import near
+from helpers.pass_graphs.attended import attention
+from helpers.pass_graphs.planned import SAME, graphs
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
@@ -25,12 +27,19 @@ from onegraph.capi.settings import has_avx2
 from onegraph.compiler.passes import vector_products
 from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import BASE
+from onegraph.runtime.apart import edges_of
+from onegraph.runtime.explanation import explained
+from onegraph.runtime.peaks import Peaks
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
+from tests.fuzz.blocks import random_block_recipe
+from tests.fuzz.quantized import random_quantized_recipe
+from tests.fuzz.recipe import build
 
 KEPT = Path(__file__).parents[1] / "recorded" / "plans.json"
 SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
 RANDOM = 60  # random graphs
+PEAKS = Peaks(1, 2e9, {"f32": 1e11})
 
 
 def steps_of(graph, **options):
@@ -68,7 +77,43 @@ def found():
         for place, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
             graph.output(f"y{place}", tensor)
         of_kinds.setdefault(case.kind, []).append(steps_of(graph))
-    return {**plans, **{f"cases of {kind}": digest(lines) for kind, lines in of_kinds.items()}}
+    digests = {f"cases of {kind}": digest(lines) for kind, lines in of_kinds.items()}
+    return {**plans, **digests, **{f"said of {kind}": digest(lines) for kind, lines in said().items()}}
+
+
+def said():
+    """What is said of the partitions of random graphs, and why they are apart, by cause."""
+    lines = {}
+    for number, graph in enumerate(drawn()):
+        executable = graph.compile(finite_math=number % 3 == 1, policy="debug" if number % 8 == 7 else "fusion")
+        programs = executable._programs
+        reports, whole = programs.only_program().reports, programs.only_program().whole_graph()
+        edges = edges_of(whole, reports, programs.options, type(executable))
+        for edge in edges:
+            place = f"{number}: {edge.producer} -> {edge.consumer} {edge.tensor} {edge.bytes}"
+            lines.setdefault(edge.cause, []).append(f"{place} {edge.reason}")
+        times = {report.index: (report.index + 1) * 1e-7 for report in reports if report.index % 4 < 3}
+        texts = explained("oneDNN", whole, reports, times, PEAKS if number % 5 else None, edges)
+        lines.setdefault("partitions", []).extend([texts, texts._repr_html_(), texts.to_dict(), executable.report()])
+    return lines
+
+
+def drawn():
+    for seed in range(RANDOM // 3):
+        yield random_graph(seed, 8, dtypes=("f32",))
+    for graph in (attention(), image_and_more()):
+        yield graph
+        yield from near(graph, Random(0), 14)
+    for make in (random_block_recipe, random_quantized_recipe):
+        yield from (build(make(Random(seed)))[0] for seed in range(RANDOM // 4))
+
+
+def image_and_more():
+    g = og.Graph()
+    y = g.convolution(g.input("x", "f32", (1, 8, 8, 4)), np.ones((3, 3, 4, 8), np.float32), **SAME)
+    y = g.softmax(g.divide(g.input("z", "f32", (1, 8, 8, 8)), g.relu(y)), axis=-1)
+    g.output("y", g.matmul(g.static_reshape(g.tanh(y), shape=[64, 8], special_zero=False), np.ones((8, 3), np.float32)))
+    return g
 
 
 def of_a_child():
