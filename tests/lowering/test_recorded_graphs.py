@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -151,13 +152,30 @@ def examined():
     chosen = edition(HOST)
     for case in host_cases.cases():
         drawn = Random(crc32(f"{case.kind} {case.attrs}".encode()))
-        types = [None if array is None else TensorType(OF_NUMPY[array.dtype], array.shape) for array in case.inputs]
+        types = [None if array is None else type_of(array) for array in case.inputs]
         others = [(case.attrs, given) for given in neighbours(types, (2, 3))]
         others += [(given, types) for given in attributes_beside(chosen.schema(case.kind), case.attrs, (2, 3))]
-        for attrs, given in [(case.attrs, types), *drawn.sample(others, min(NEAR, len(others)))]:
+        others = [(case.attrs, types), *drawn.sample(others, min(NEAR, len(others)))]
+        for attrs, given in [*others, *((case.attrs, given) for given in less_known(types))]:
             found = infer_op(case.kind, attrs, given, edition=chosen)
             told = [(one.rule, one.where, one.message) for one in found.violations]
             yield case.kind, [f"{found.shapes} {found.dtypes} {told}"]
+
+
+def type_of(array):
+    """The type of an array, whose contents are known if they may decide a shape."""
+    return TensorType(OF_NUMPY[array.dtype], array.shape, array if array.dtype.kind == "i" else None)
+
+
+def less_known(types):
+    """Types of inputs of which one has an unknown rank, unknown dims or other known numbers."""
+    for place, known in enumerate(types):
+        if known is not None:
+            shapes = None, (None,) * known.rank, (*known.shape[:-1], None)[-known.rank :]
+            others = [TensorType(known.dtype, shape) for shape in dict.fromkeys(shapes)]
+            if known.value is not None and known.value.dtype.kind == "i":
+                others += [replace(known, value=known.value + step) for step in (-3, -1, 1, 2)]
+            yield from ([*types[:place], other, *types[place + 1 :]] for other in others)
 
 
 def random_graphs():
