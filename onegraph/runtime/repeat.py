@@ -59,6 +59,9 @@ CHUNK = 4096  # iterations of one call into C
 ENOUGH = 50_000_000  # nanoseconds of one call into C, during which interrupts wait
 
 
+NONE_RAN = None, 0  # of the iterations
+
+
 class Moving(NamedTuple):
     """Where a tensor lies: at ``first`` in iteration 0.
 
@@ -118,19 +121,19 @@ class Repeat:
         """
         goes = course.goes and bool(np.all(self.body.fixed.get("going", True)))
         if course.limit <= 0 or not course.goes or not self._fits(course):
-            return None, 0
+            return NONE_RAN
         chosen = {
             name: np.moveaxis(self._source(slice_, course), slice_.axis, 0) for name, slice_ in self._slices.items()
         }
         limit = course.limit if goes else 1
         most = min([limit, *map(len, chosen.values())])
         if not most:
-            return None, 0
+            return NONE_RAN
         run = Rounds(self, course, results if most == limit else None, most, chosen)
         frame = self._program.check_out()
         try:
             if not run.all(frame):
-                return None, 0
+                return NONE_RAN
         finally:
             self._program.give_back(frame)
         if run.goes and most < limit:  # the next iteration refuses its index

@@ -101,6 +101,7 @@ BAD_CALLS = {
     "one missing by name": (lambda m, a, b: m(b=b), "missing inputs: a"),
     "one too many": (lambda m, a, b: m(a, b, a), "3 inputs given; expected 2: a, b"),
     "twice": (lambda m, a, b: m(a, a=a), "input 'a' is given twice"),
+    "all twice": (lambda m, a, b: m(a, b, a=a, b=b), "input 'a' is given twice"),
     "an unknown name": (lambda m, a, b: m(a=a, c=b), "unknown input 'c'; the inputs are a, b"),
     "an extra name": (lambda m, a, b: m(a, b, c=b), "unknown input 'c'; the inputs are a, b"),
     "an output": (lambda m, a, b: m(a, b, total=a), "unknown input 'total'"),

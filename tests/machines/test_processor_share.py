@@ -38,6 +38,8 @@ def version_1(folder, quota):
         ("0::/outside\n", {"cpu.max": "200000 100000\n"}, 2.0),  # as a container sees it
         ("4:cpu,cpuacct:/job\n", version_1("cpu,cpuacct/job", 300000), 3.0),
         ("4:cpu:/\n", version_1("cpu", -1), None),
+        ("4:cpu:/\n", version_1("cpu", 0), None),
+        ("4:cpu:/\n", {**version_1("cpu", 1), "cpu/cpu.cfs_period_us": "0"}, None),
         ("4:memory:/job\n", {"cpu.max": "1 1\n"}, None),
         ("0::/job\n", {"job/cpu.max": "many\n"}, None),
     ],

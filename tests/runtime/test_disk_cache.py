@@ -15,6 +15,7 @@ import pytest
 
 import onegraph as og
 from onegraph._util import disk_cache, drafts, record_log
+from onegraph._util.paths import path_of
 from onegraph._util.record_log import RecordLog
 from onegraph.compiler.known_threads import LOG
 
@@ -50,6 +51,28 @@ def test_finds_what_was_kept(folder):
     assert find(KEY[::-1]) is None
     assert [file.name for file in folder.iterdir()] == [f"{KEY}.onegraph"]  # no draft is left
     assert folder.stat().st_mode & 0o077 == 0
+    assert (folder / f"{KEY}.onegraph").stat().st_mode & 0o777 == 0o600
+
+
+def test_one_writer_or_some_readers_hold_a_lock(tmp_path):
+    with open(tmp_path / "held", "w+b") as first, open(tmp_path / "held", "r+b") as second:
+        assert drafts.lock(first.fileno(), shared=True)
+        assert drafts.lock(second.fileno(), shared=True)
+        with pytest.raises(BlockingIOError):
+            drafts.lock(second.fileno(), wait=0)
+    with open(tmp_path / "held", "w+b") as first, open(tmp_path / "held", "r+b") as second:
+        assert drafts.lock(first.fileno())
+        with pytest.raises(BlockingIOError):
+            drafts.lock(second.fileno(), wait=0.01)
+        first.close()
+        assert drafts.lock(second.fileno(), wait=0)
+
+
+def test_longest_path():
+    assert path_of("path", "a" * 4096, "") == Path("a" * 4096)
+    for other in ("a" * 4097, "a\0", b"a", 3):
+        with pytest.raises(og.ArgumentError, match="expected a path"):
+            path_of("path", other, "a path")
 
 
 @pytest.mark.parametrize(

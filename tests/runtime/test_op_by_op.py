@@ -99,10 +99,10 @@ def _wrong(case):
             yield place, np.take(array, range(array.shape[axis] - 1), axis)
 
 
-@pytest.mark.parametrize("kind", sorted(REFUSED_BY_NUMPY))
-def test_numpy_refuses_the_shapes_that_rules_refuse(kind):
+@pytest.mark.parametrize("kind", sorted({case.kind for case in cases()}))
+def test_numpy_or_an_examination_refuses_the_shapes_that_rules_refuse(kind):
     some = [case for case in cases() if case.kind == kind]
-    for case in some[:6]:
+    for case in some[: 6 if kind in REFUSED_BY_NUMPY else 2]:
         graph, _ = graph_of(case)
         (op,) = [op for op in graph.ops if op.kind == kind][:1]
         tensors = [
@@ -118,7 +118,8 @@ def test_numpy_refuses_the_shapes_that_rules_refuse(kind):
                 with pytest.raises((og.OneGraphError, ValueError)):
                     ExaminedOp(opened)(arrays)
             else:
-                assert all(map(np.array_equal, ExaminedOp(opened)(arrays), wanted))
+                for found, right in zip(ExaminedOp(opened)(arrays), wanted, strict=True):
+                    np.testing.assert_array_equal(found, right)
 
 
 @pytest.mark.parametrize("kind", sorted(MAKERS.keys() | UFUNCS.keys()))
