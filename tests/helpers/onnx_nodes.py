@@ -1089,8 +1089,8 @@ def stft(d):
 
 @case("MelWeightMatrix")
 def mel(d):
-    arrays = (np.array(d.size(3, 8), np.int64), np.array(d.one(16, 32, 64), np.int64), np.array(8192, np.int64))
-    arrays = (*arrays, np.float32(d.one(0.0, 100.0)), np.float32(4096))
+    arrays = (np.array(d.size(3, 8), np.int64), np.array(d.one(16, 64, 4096), np.int64), np.array(16000, np.int64))
+    arrays = (*arrays, np.float32(d.one(0.0, 100.0)), np.float32(7600))
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     return Case(d.kind, dict(zip(names, arrays, strict=True)), known=d.one((), names))
 

@@ -75,7 +75,11 @@ def lines_of(graph):
             value = "" if tensor.value is None else numbers_of(tensor.value)
             ends.append(f"{number} {tensor.dtype} {tensor.shape} {tensor.strides or ''} {value}")
         yield f"{op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
-    yield f"{[*graph.inputs]} {[(name, place.get(tensor.id)) for name, tensor in graph.outputs.items()]}"
+    ends = []
+    for name, tensor in graph.outputs.items():
+        is_computed = tensor.value is not None and tensor.id not in place
+        ends.append((name, numbers_of(tensor.value) if is_computed else place.get(tensor.id)))
+    yield f"{[*graph.inputs]} {ends}"
 
 
 def outcome(make, *arguments, **options):
