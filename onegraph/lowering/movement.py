@@ -11,6 +11,7 @@ import numpy as np
 from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 from .computed_shapes import known_parts
 from .emitter import (
     Array,
@@ -103,8 +104,8 @@ def flatten(emit: Emitter, src: Value, axis: int) -> Value:
     shape, rank = shape_of(src), known_rank(src)
     axis = axis % rank if axis < 0 else axis
     if shape is not None and None not in shape[axis:]:
-        columns = prod([dim or 0 for dim in shape[axis:]])
-        rows = -1 if None in shape[:axis] else prod([dim or 0 for dim in shape[:axis]])
+        columns = prod(known_dims(shape[axis:]))
+        rows = -1 if None in shape[:axis] else prod(known_dims(shape[:axis]))
         return reshape(emit, src, numbers(rows, columns))
     dims = emit.op("Shape", [src])
     ends = [

@@ -46,6 +46,7 @@ OPSETS = (9, 12, 13, 18, 21, 23)
 DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
+MODELS = 20  # beside a model
 BASE_EDITION = "onednn-3.13"
 DIFFERENTIATED = [*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)]
 DAMAGES = 30  # places of a file
@@ -74,7 +75,7 @@ def lines_of(graph):
             number = place.setdefault(tensor.id, len(place))
             value = "" if tensor.value is None else numbers_of(tensor.value)
             ends.append(f"{number} {tensor.dtype} {tensor.shape} {tensor.strides or ''} {value}")
-        yield f"{op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
+        yield f"{op.name} {op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
     ends = []
     for name, tensor in graph.outputs.items():
         is_computed = tensor.value is not None and tensor.id not in place
@@ -137,6 +138,22 @@ def nodes():
                 case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
                 for is_open in (False, True):
                     yield kind, outcome(onegraph.onnx.load, model_of(case, opset, is_open=is_open)[0])
+
+
+def patterns():
+    """Models with forms that become one op, and models beside them."""
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from helpers.onnx_patterns import HEADS, PATTERNS, heads, model, near_models
+
+    import onegraph.onnx
+
+    for name, proto in {
+        **{key: model(one) for key, one in PATTERNS.items()},
+        **{key: heads(key) for key in HEADS},
+    }.items():
+        beside = [*near_models(proto)]
+        for one in [proto, *Random(name).sample(beside, min(MODELS, len(beside)))]:
+            yield name, outcome(onegraph.onnx.load, one)
 
 
 def translations():
@@ -287,7 +304,8 @@ def checked():
 
 
 MATERIAL = {
-    make.__name__: make for make in (gradients, nodes, translations, examined, changed, texts, read, saved, checked)
+    make.__name__: make
+    for make in (gradients, nodes, patterns, translations, examined, changed, texts, read, saved, checked)
 }
 
 
@@ -303,7 +321,7 @@ def recorded(name):
     return {kind: digest(lines) for kind, lines in made(name).items()}
 
 
-@pytest.mark.parametrize("name", [library(name) if name == "nodes" else name for name in MATERIAL])
+@pytest.mark.parametrize("name", [library(name) if name in ("nodes", "patterns") else name for name in MATERIAL])
 def test_graphs_are_made_as_recorded(name):
     assert recorded(name) == kept(KEPT)[name]
 
