@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -279,7 +280,10 @@ def test_profile_marks_numpy_and_reference_kernels():
         ProfileRow(1, ("B '<b>'",), "reference", None, 1e-3, 1e-3, 0.25, None, 1e9),
         ProfileRow(2, ("C 'c'",), "oneDNN", 1, 1e-3, 1e-3, 0.25, None, 1e9, "reorder jit:uni, binary ref:any"),
     ]
-    assert Cells(Profile(rows, 5)._repr_html_()).marked == ["reference", "reorder jit:uni, binary ref:any"]
+    html = Profile(rows, 5)._repr_html_()
+    assert Cells(html).marked == ["reference", "reorder jit:uni, binary ref:any"]
+    bars = re.findall(r"transparent ([\d.]+%)\)[^>]*>([\d.]+%)<", html)
+    assert bars == [("50.00%", "50.0%"), ("25.00%", "25.0%"), ("25.00%", "25.0%")]
 
 
 @pytest.mark.parametrize(

@@ -1159,8 +1159,8 @@ def rotary(d):
     return Case(d.kind, inputs, {"interleaved": d.one(0, 1)} if d.maybe(True) else {})
 
 
-def model_of(case, opset, *, is_open=False):
-    """A model of the node, and the arrays of its inputs."""
+def model_of(case, opset, *, is_open=False, has_ranks=True):
+    """A model of the node, and the arrays of its inputs, which may have open dims or no known rank."""
     schema = onnx.defs.get_schema(case.kind, opset, case.domain)
     formal = [one.name for one in schema.inputs]
     names, attrs, infos, known, feeds = [""] * len(formal), {}, [], [], {}
@@ -1186,7 +1186,7 @@ def model_of(case, opset, *, is_open=False):
                 continue
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             dims = [f"{label}_{axis}" for axis in range(array.ndim)] if is_open else array.shape
-            infos.append(helper.make_tensor_value_info(label, kind, dims))
+            infos.append(helper.make_tensor_value_info(label, kind, dims if has_ranks else None))
             feeds[label] = array
     while names and not names[-1]:
         names.pop()

@@ -33,6 +33,7 @@ from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import EDITIONS, HOST, edition
+from onegraph.opset.newer import newer_than
 from onegraph.opset.schema import TensorType
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
@@ -120,7 +121,7 @@ def differentiated(case, name, is_open, times):
 
 
 def nodes():
-    """Nodes of ONNX in some op sets, with known sizes and with open ones."""
+    """Nodes of ONNX in some op sets, with known sizes, with open ones and without a rank."""
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     from helpers.onnx_nodes import CASES, Draw, model_of
 
@@ -136,8 +137,8 @@ def nodes():
                 continue
             for seed in range(DRAWS):
                 case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
-                for is_open in (False, True):
-                    yield kind, outcome(onegraph.onnx.load, model_of(case, opset, is_open=is_open)[0])
+                for form in ({}, {"is_open": True} if seed % 2 else {"has_ranks": False}):
+                    yield kind, outcome(onegraph.onnx.load, model_of(case, opset, **form)[0])
 
 
 def patterns():
@@ -234,12 +235,14 @@ def learned(graph, arrays):
 
 
 def texts():
-    """Random graphs as texts."""
+    """Random graphs as texts, and what is newer than a version."""
     for _, graph in random_graphs():
         for version in VERSIONS:
             yield f"JSON for {version}", outcome(graph.to_json, for_version=version)
         yield "Python", outcome(to_python, graph)
         yield "dot", outcome(graph.to_dot)
+    for minor in range(14):
+        yield "newer than a version", [*map(str, newer_than((3, minor)))]
 
 
 def read():
