@@ -10,9 +10,12 @@ import pytest
 from conftest import draws
 
 import onegraph as og
+from onegraph.arrays.ndarrays import aligned_empty
+from onegraph.capi.settings import is_aligned
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 from onegraph.runtime import executable
+from onegraph.runtime.arguments import OutputSpec
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.python_code import load_python, save_python
@@ -298,3 +301,14 @@ def test_turned_output_whose_source_a_convolution_sees_as_images(groups, is_read
         full[channel, first : first + 4 // groups] = weights[channel]
     for found in others:
         np.testing.assert_allclose(found, np.einsum("npik,oik->npo", shifted, full), atol=1e-5)
+
+
+def test_an_output_lies_where_the_library_may_write():
+    spec, memory = OutputSpec("y", og.f32, (2, 3), None), aligned_empty((64,), np.dtype(np.uint8))
+    fits, shifted = (memory[start : start + 24].view(np.float32).reshape(2, 3) for start in (0, 1))
+    assert spec.laid_out(fits) is fits
+    for other in (OutputSpec("y", og.f32, (2, 3), (1, 2)).laid_out(fits), spec.laid_out(shifted)):
+        assert other is not fits
+        assert other is not shifted
+        assert other.shape == (2, 3)
+        assert is_aligned(other)
