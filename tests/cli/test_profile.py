@@ -282,6 +282,7 @@ def test_profile_marks_numpy_and_reference_kernels():
     ]
     html = Profile(rows, 5)._repr_html_()
     assert Cells(html).marked == ["reference", "reorder jit:uni, binary ref:any"]
+    assert {*re.findall(r"text-align:\w+", html)} == {"text-align:left", "text-align:right"}
     bars = re.findall(r"transparent ([\d.]+%)\)[^>]*>([\d.]+%)<", html)
     assert bars == [("50.00%", "50.0%"), ("25.00%", "25.0%"), ("25.00%", "25.0%")]
 
@@ -466,6 +467,7 @@ onednn_verbose,exec,cpu,convolution,jit:avx512_core,forward_inference,src_f32,,a
 onegraph_partition,done
 onednn_verbose,exec,cpu,matmul,brg:avx512_core,undef,src,,,1x2,0.1
 onegraph_partition,2
+onednn_verbose,v1,primitive,exec,cpu,cut,off
 onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
 onednn_verbose,v1,graph,exec,cpu,2,kernel,matmul,,,fpm:strict,dnnl_backend,0.4
 onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:f32,undef,src,,,4,0.1
