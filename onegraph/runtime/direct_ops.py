@@ -36,6 +36,7 @@ UFUNCS: dict[str, Direct] = {
     "Equal": np.equal,
     "Greater": np.greater,
     "GreaterEqual": np.greater_equal,
+    "IsNaN": np.isnan,
     "Less": np.less,
     "LessEqual": np.less_equal,
     "Maximum": np.maximum,
@@ -47,6 +48,10 @@ UFUNCS: dict[str, Direct] = {
     "Subtract": np.subtract,
     "Where": np.where,
 }
+
+
+ADD_UP: Direct = np.add.reduce
+EXTREMES = {"ReduceMax": np.maximum, "ReduceMin": np.minimum}
 
 
 def _gather(op: Op) -> Direct:
@@ -69,7 +74,7 @@ def _squeeze(op: Op) -> Direct:
 
 def _unsqueeze(op: Op) -> Direct | None:
     axes: Any = op.attrs["axes"]
-    rank = len(op.outputs[0].shape or ())
+    rank = _rank(op) + len(axes)
     new = {axis % rank for axis in axes} if rank else set[int]()
     places = tuple([None if axis in new else slice(None) for axis in range(rank)])
     return lambda src: src[places]
@@ -88,8 +93,7 @@ def _reshape(op: Op) -> Direct | None:
 
 def _slice(op: Op) -> Direct | None:
     """Along axes that are known, forwards: as Python counts."""
-    src, *ends = op.inputs
-    rank = len(src.shape or ()) if src is not None else 0
+    ends, rank = op.inputs[1:], _rank(op)
     axes, steps = (*[None if end is None else end.value for end in ends[2:]], None, None)[:2]
     count = len(ends[0].shape or ()) and (ends[0].shape or (0,))[0] if ends[0] is not None else None
     if count is None or (steps is not None and min(steps.tolist(), default=1) < 1):
@@ -121,12 +125,110 @@ def _shape(op: Op) -> Direct:
     return lambda src: np.array(src.shape, np.int64)
 
 
+def _size(op: Op) -> Direct:
+    del op
+    return lambda src: np.array(src.size, np.int64)
+
+
+def _expand(op: Op) -> Direct:
+    del op
+    return lambda src, shape: np.broadcast_to(src, np.broadcast_shapes(src.shape, tuple(shape.tolist())))
+
+
+def _replace_nan(op: Op) -> Direct | None:
+    src, value = op.inputs[:2]
+    if src is None or value is None or src.dtype.numpy not in (np.float32, np.float64) or value.shape != ():
+        return None
+    return lambda src, value: np.where(np.isnan(src), value, src)
+
+
+def _range(op: Op) -> Direct | None:
+    """Integers up to a limit."""
+    if any(end is None or end.dtype is not DataType.s64 or end.shape != () for end in op.inputs):
+        return None
+    return lambda start, limit, step: np.arange(start.item(), limit.item(), step.item())
+
+
+def _non_zero(op: Op) -> Direct | None:
+    src = op.inputs[0]
+    return None if src is None or not src.shape else lambda src: np.array(src.nonzero(), np.int64)
+
+
+def _extreme(op: Op) -> Direct | None:
+    """The largest or smallest numbers along axes that are known, of which there are some."""
+    src, axes, keep = op.inputs[0], op.attrs.get("axes"), bool(op.attrs.get("keep_dims", False))
+    if src is None or src.dtype.numpy.kind not in "iuf" or src.dtype.numpy.itemsize == 2 or not axes or op.inputs[1:]:
+        return None
+    dtype: Any = src.dtype.numpy
+    limits = np.iinfo(dtype) if dtype.kind != "f" else None
+    lowest = op.kind == "ReduceMax"
+    start = (limits.min if lowest else limits.max) if limits else (-np.inf if lowest else np.inf)
+    return partial(_reduced, EXTREMES[op.kind].reduce, axes, keep, start)
+
+
+def _reduced(function: Any, axes: Any, keep: bool, start: Any, src: Any) -> Any:
+    return function(src, axis=axes, keepdims=keep, initial=start)
+
+
+def _static_reshape(op: Op) -> Direct | None:
+    shape: Any = op.attrs["shape"]
+    return None if 0 in shape else lambda src: src.reshape(shape)
+
+
+def _sum(op: Op) -> Direct | None:
+    """Sums of f32, rounded once."""
+    axes, keep = op.attrs.get("axes"), bool(op.attrs.get("keep_dims", False))
+    if (not axes and not op.inputs[1:]) or not _is_single(op, 1):
+        return None
+
+    def computed(src: Any, given: Any = None) -> Any:
+        along: Any = axes if given is None else tuple(given.tolist())
+        return ADD_UP(src.astype(np.float64), axis=along, keepdims=keep, initial=0).astype(np.float32)
+
+    return computed
+
+
+def _matmul(op: Op) -> Direct | None:
+    """A product of two matrices of f32, rounded once."""
+    if not _is_single(op) or any(tensor is None or len(tensor.shape or ()) != 2 for tensor in op.inputs[:2]):
+        return None
+    turned = [bool(op.attrs.get(name, False)) for name in ("transpose_a", "transpose_b")]
+
+    def computed(src: Any, weights: Any) -> Any:
+        first, second = src.astype(np.float64), weights.astype(np.float64)
+        return np.matmul(first.T if turned[0] else first, second.T if turned[1] else second).astype(np.float32)
+
+    return None if op.inputs[2:] else computed
+
+
+def _compress(op: Op) -> Direct | None:
+    src, condition = op.inputs
+    axis: Any = op.attrs.get("axis", 0)
+    if not _rank(op) or condition is None or len(condition.shape or ()) != 1 or src is None:
+        return None
+    return lambda src, condition: src.compress(condition, axis)
+
+
+def _rank(op: Op) -> int:
+    """The rank of the first input."""
+    src = op.inputs[0]
+    return 0 if src is None else len(src.shape or ())
+
+
 MAKERS: dict[str, Maker] = {
     "Cast": _cast,
+    "Compress": _compress,
     "Concat": _concat,
+    "Expand": _expand,
     "Gather": _gather,
+    "NonZero": _non_zero,
+    "Range": _range,
+    "ReduceMax": _extreme,
+    "ReduceMin": _extreme,
+    "ReplaceNaN": _replace_nan,
     "Reshape": _reshape,
     "Shape": _shape,
+    "Size": _size,
     "Slice": _slice,
     "Squeeze": _squeeze,
     "Transpose": _transpose,
@@ -134,11 +236,21 @@ MAKERS: dict[str, Maker] = {
 }
 
 
+# Ops of the specification that more than one call of numpy computes.
+BASE_MAKERS: dict[str, Maker] = {"MatMul": _matmul, "ReduceSum": _sum, "StaticReshape": _static_reshape}
+# Host ops whose function here refuses what their rules refuse, which their numpy function does not for all forms.
+CHECKED = frozenset(["Compress", "Expand", "NonZero", "Range", "ReduceMax", "ReduceMin"])
+
+
+def _is_single(op: Op, count: int | None = None) -> bool:
+    """Whether the results and the inputs, or the first ``count`` of them, are f32."""
+    tensors = (*op.inputs[:count], *op.outputs)
+    return all(tensor is not None and tensor.dtype is DataType.f32 for tensor in tensors)
+
+
 def is_exact(op: Op) -> bool:
     """Whether numpy rounds an op of the library as the specification says."""
-    tensors = [*op.inputs, *op.outputs]
-    is_single = all(tensor is not None and tensor.dtype is DataType.f32 for tensor in tensors)
-    return op.kind in EXACT and is_single and op.attrs.get("auto_broadcast", "numpy") == "numpy"
+    return op.kind in EXACT and _is_single(op) and op.attrs.get("auto_broadcast", "numpy") == "numpy"
 
 
 def direct(op: Op) -> Direct | None:
@@ -148,7 +260,8 @@ def direct(op: Op) -> Direct | None:
         op: an op whose ranks are known, and of which numpy refuses the shapes that its rules refuse.
     """
     if op.edition != HOST:
-        return EXACT[op.kind] if is_exact(op) else None
+        maker = BASE_MAKERS.get(op.kind)
+        return maker(op) if maker is not None else EXACT[op.kind] if is_exact(op) else None
     if op.kind in MAKERS:
         return MAKERS[op.kind](op)
     kinds = {

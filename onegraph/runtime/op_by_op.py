@@ -6,8 +6,9 @@ Compiling takes longer than many such runs. So a combination of shapes is compil
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..opset.schema import Call, make_type
 from ..opset.traits import Trait
 from ..reference.host import computed_on_host, host_function
 from ..reference.run import computed, run_op
-from .direct_ops import Direct, direct, is_exact
+from .direct_ops import CHECKED, Direct, direct
 
 REASON = "few elements, whose number changes from call to call: op by op, without a compilation"
 Compute = Callable[[Sequence[Any]], Sequence[Array]]
@@ -59,6 +60,7 @@ class ExaminedOp:
 
     def __init__(self, op: Op) -> None:
         self._op, self._allowed = op, set[object]()
+        self._by_ranks = None if _has_ranks(op) else dict[object, ExaminedOp]()
         self._deciding = frozenset(shape_inputs_of(op))
         self._examine = partial(run_op, op, host=with_kernel)
         self._needs_no_rules = _is_refused_by_numpy(op)
@@ -69,6 +71,8 @@ class ExaminedOp:
         """The results for these arrays."""
         if self._needs_no_rules:
             return self._compute(arrays)
+        if self._by_ranks is not None:
+            return self._of_ranks(self._by_ranks, arrays)(arrays)
         key = tuple([None if array is None else self._key_of(index, array) for index, array in enumerate(arrays)])
         if key in self._allowed:
             return self._compute(arrays)
@@ -77,16 +81,45 @@ class ExaminedOp:
             self._allowed.add(key)
         return results
 
+    def _of_ranks(self, by_ranks: dict[object, ExaminedOp], arrays: Sequence[Array | None]) -> ExaminedOp:
+        """The op for the ranks of these arrays, which were unknown until now."""
+        ranks = tuple([None if array is None else array.ndim for array in arrays])
+        found = by_ranks.get(ranks)
+        if found is None:
+            found = by_ranks[ranks] = ExaminedOp(_ranked(self._op, ranks))
+        return found
+
+    @property
+    def compute(self) -> Compute:
+        """What computes the op, with as few calls as are needed."""
+        return self._compute if self._needs_no_rules else self
+
     def _key_of(self, index: int, array: Array) -> object:
         """What the rules may ask of an array: its shape, and the contents of a few numbers."""
         return array.shape, array.tobytes() if array.size <= FEW or index in self._deciding else b""
 
 
+def _has_ranks(op: Op) -> bool:
+    """Whether the ranks of all inputs are known."""
+    return all(tensor is None or tensor.shape is not None for tensor in op.inputs)
+
+
+def _ranked(op: Op, ranks: Sequence[int | None]) -> Op:
+    """An op whose inputs have these ranks."""
+    inputs = [
+        tensor if tensor is None or rank is None or tensor.shape is not None else replace(tensor, shape=(None,) * rank)
+        for tensor, rank in zip(op.inputs, ranks, strict=True)
+    ]
+    return Op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition)
+
+
 def _is_refused_by_numpy(op: Op) -> bool:
     """Whether the numpy function of an op refuses every shape that the rules of the op refuse."""
-    ranks_known = all(tensor is None or tensor.shape is not None for tensor in op.inputs)
+    ranks_known = _has_ranks(op)
     if op.edition != HOST:
-        return is_exact(op) and ranks_known
+        return ranks_known and direct(op) is not None
+    if op.kind in CHECKED:
+        return ranks_known and direct(op) is not None
     if op.kind not in REFUSED_BY_NUMPY or not ranks_known:
         return False
     decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
@@ -103,16 +136,23 @@ def _prepared(op: Op) -> Compute:
     schema = schema_of(op)
     if op.edition != HOST:
         return partial(computed, op, schema, host=with_kernel)
-    base, function = base_of(schema), with_kernel(op.kind, host_function(schema))
+    base, function = base_of(schema), host_function(schema)
     dtypes = [tensor.dtype for tensor in op.outputs]
     types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
 
-    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+    def in_numpy(_: Call, *arrays: Array | None) -> object:
         given = [
             None if array is None else make_type(dtype, array.shape, array, None)
             for dtype, array in zip(types, arrays, strict=True)
         ]
-        results = computed_on_host(op, function, Call(base, op.attrs, given, len(dtypes), dtypes), arrays)
+        return function(Call(base, op.attrs, given, len(dtypes), dtypes), *arrays)
+
+    # A kernel reads attributes and arrays alone.
+    call = Call(base, op.attrs, [None if one is None else one.type for one in op.inputs], len(dtypes), dtypes)
+    run = with_kernel(op.kind, in_numpy)
+
+    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+        results = computed_on_host(op, run, call, arrays)
         return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
 
     return compute
@@ -122,7 +162,7 @@ def _directly(op: Op, function: Direct, arrays: Sequence[Array | None]) -> Seque
     """The result of an op that a function computes."""
     try:
         result = np.asarray(function(*arrays))
-    except (IndexError, ValueError, TypeError) as error:
+    except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:
         raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
     return [result if result.flags.c_contiguous else np.ascontiguousarray(result)]
 
@@ -148,13 +188,14 @@ class OpByOp:
         self.is_open, self._counts, self._large = False, dict[object, int](), set[object]()
         self._steps = [
             (
-                op,
+                op.kind == "MatMul",
                 runs[op.id],
                 [None if tensor is None else tensor.id for tensor in op.inputs],
                 [tensor.id for tensor in op.outputs],
             )
             for op in graph.ops
         ]
+        self._ops = graph.ops
         self._constants: dict[int | None, Array] = {
             tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None
         }
@@ -178,7 +219,7 @@ class OpByOp:
         """
         if any(op.kind not in (CHEAP_HOST if op.edition == HOST else CHEAP) for op in graph.ops):
             return None
-        return cls(graph, {op.id: control(op) if op.kind in BODIES else ExaminedOp(op) for op in graph.ops})
+        return cls(graph, {op.id: control(op) if op.kind in BODIES else ExaminedOp(op).compute for op in graph.ops})
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array] | None:
         """The outputs for these arrays; None if they are large, or come so often that they are worth a compilation."""
@@ -190,24 +231,31 @@ class OpByOp:
         if len(self._counts) >= MOST_COUNTS:
             self._counts, self._large = {}, set()
         self._counts[key] = count + 1
-        values: dict[int | None, Any] = {None: None, **self._constants, **dict(zip(self._inputs, arrays, strict=True))}
         try:
-            with np.errstate(all="ignore"):
-                for op, compute, inputs, outputs in self._steps:
-                    operands = [values[number] for number in inputs]
-                    if op.kind == "MatMul" and prod(operands[0].shape) * operands[1].shape[-1] > MOST_TERMS:
-                        raise TooLargeError
-                    results = compute(operands)
-                    for number, result in zip(outputs, results, strict=True):
-                        if result.size > SMALL:
-                            raise TooLargeError
-                        values[number] = result
+            return self.results(arrays, SMALL, MOST_TERMS)
         except TooLargeError:
             self._large.add(key)
             return None
-        return self._owned(values, arrays)
 
-    def _owned(self, values: dict[int | None, Any], arrays: Sequence[Array]) -> Sequence[Array]:
+    def results(self, arrays: Sequence[Array], most: float = inf, most_terms: float = inf) -> Sequence[Array]:
+        """The outputs for these arrays.
+
+        Raises:
+            TooLargeError: a result has more than ``most`` elements, or a MatMul more than ``most_terms`` products.
+        """
+        values: dict[int | None, Any] = {None: None, **self._constants, **dict(zip(self._inputs, arrays, strict=True))}
+        with np.errstate(all="ignore"):
+            for is_product, compute, inputs, outputs in self._steps:
+                operands = [values[number] for number in inputs]
+                if is_product and prod(operands[0].shape) * operands[1].shape[-1] > most_terms:
+                    raise TooLargeError
+                for number, result in zip(outputs, compute(operands), strict=True):
+                    if result.size > most:
+                        raise TooLargeError
+                    values[number] = result
+        return self._owned(values)
+
+    def _owned(self, values: dict[int | None, Any]) -> Sequence[Array]:
         """The outputs, which own their memory."""
         results = [values[number] for number in self._ends]
         for place, array in enumerate(results):
@@ -217,6 +265,5 @@ class OpByOp:
 
     def report(self) -> PartitionReport:
         """What a report says of the ops."""
-        ops = [step[0] for step in self._steps]
-        kinds_of_ops, names = tuple(map(label_of, ops)), tuple([op.name for op in ops])
+        kinds_of_ops, names = tuple(map(label_of, self._ops)), tuple([op.name for op in self._ops])
         return PartitionReport(0, "host", kinds_of_ops, names, (REASON,))

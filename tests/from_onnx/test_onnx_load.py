@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
 from onegraph.arrays.mapped_files import file_of  # noqa: E402
+from onegraph.frontends.onnx import evaluate  # noqa: E402
 from onegraph.frontends.onnx.wire import cut  # noqa: E402
 from tests.fuzz import onnx_models  # noqa: E402
 
@@ -341,6 +342,23 @@ def test_squares_and_cubes_are_products(dtype, kind, exponent):
 
 
 @pytest.mark.library
+@pytest.mark.parametrize(
+    ("node", "arrays", "expected"),
+    [  # by the function of the table, and by the ops that it makes
+        (helper.make_node("Unique", ["x"], ["y"], sorted=1), [[3, 1, 3]], [1, 3]),
+        (helper.make_node("Squeeze", ["x"], ["y"]), [[[3], [4]]], [3, 4]),
+        (helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0), [[[3, 4], [5, 6]], [1]], [7, 11]),
+    ],
+)
+def test_nodes_that_wait_are_not_read_in_each_run(node, arrays, expected, monkeypatch):
+    inputs = [helper.make_tensor_value_info(name, F, None) for name in node.input[:1]]
+    inputs += [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in node.input[1:]]
+    executable = onegraph.onnx.load(model([node], inputs, [helper.make_tensor_value_info("y", F, None)])).compile()
+    monkeypatch.setattr(evaluate, "evaluated", lambda *_: pytest.fail("the node is read once more"))
+    given = [np.array(arrays[0], np.float32), *map(np.array, arrays[1:])]
+    assert executable(*given).tolist() == expected
+
+
 @pytest.mark.parametrize("batch", [0, 1])
 def test_sequences_are_reversed_up_to_their_lengths(batch):
     """Each slice of an image by numpy; lengths that are negative or too large are refused."""

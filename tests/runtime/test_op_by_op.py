@@ -11,7 +11,7 @@ from onegraph.lowering.movement import concat
 from onegraph.opset.editions.registry import HOST
 from onegraph.reference import run_op
 from onegraph.runtime import compiled_program
-from onegraph.runtime.direct_ops import EXACT, MAKERS, UFUNCS, direct
+from onegraph.runtime.direct_ops import BASE_MAKERS, EXACT, MAKERS, UFUNCS, direct
 from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
 from onegraph.runtime.subprograms import Body
 
@@ -135,6 +135,41 @@ def test_direct_calls_of_numpy_agree_with_the_reference(kind):
             assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
             assert np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f")
     assert taken
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "shapes"),
+    [
+        ("StaticReshape", {"shape": (-1, 4), "special_zero": False}, [(2, 6)]),
+        ("ReduceSum", {"axes": (1, -1), "keep_dims": True}, [(3, 5, 4)]),
+        ("MatMul", {"transpose_a": True}, [(5, 3), (5, 4)]),
+        ("MatMul", {"transpose_b": True}, [(3, 5), (4, 5)]),
+    ],
+)
+def test_direct_calls_of_base_ops_have_the_bits_of_the_reference(kind, attrs, shapes):
+    g, arrays = og.Graph(), [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+    g.output("y", g.op(kind, [g.input(f"x{i}", og.f32, (None,) * len(one)) for i, one in enumerate(shapes)], attrs))
+    (op,) = g.ops
+    assert kind in BASE_MAKERS
+    assert direct(op) is not None
+    assert np.array_equal(ExaminedOp(op)(arrays)[0], run_op(op, arrays)[0])
+    with pytest.raises((og.OneGraphError, ValueError)):
+        ExaminedOp(op)([np.concatenate([arrays[0]] * 2)[1:].reshape(-1), *arrays[1:]])
+
+
+def test_an_op_of_unknown_rank_is_examined_once_for_each_rank():
+    g = og.Graph()
+    x, i = g.input("x", og.f32, None), g.input("i", og.s64, (None,))
+    g.output("y", g.op("Gather", [x, i], {"axis": -1}, edition=HOST))
+    (op,) = g.ops
+    examined, i = ExaminedOp(op), np.array([1, 0, -1])
+    for shape in ((4,), (2, 3), (5,), (3, 3)):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        assert np.array_equal(examined([x, i])[0], x[..., i])
+    assert sorted(examined._by_ranks) == [(1, 1), (2, 1)]
+    assert all(one._needs_no_rules for one in examined._by_ranks.values())
+    with pytest.raises(og.OneGraphError):
+        examined([x, np.array([7])])
 
 
 def test_loops_of_new_sizes_share_their_body(monkeypatch):

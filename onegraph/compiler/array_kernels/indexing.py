@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.op import Array
-from ...opset.host.indexing_shapes import gather_nd_shape
 from ...opset.schema import Call
-from ...opset.shapes import known_dims
 from .arrays import dense, is_narrow, is_number, place_for, run, wide
 
 Found = Sequence[Array] | None
@@ -41,7 +39,7 @@ def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> F
         batch = call.s64("batch_dims")
         if src.shape[:batch] != indices.shape[:batch]:
             return None
-        shape, numbers = known_dims(gather_nd_shape(call)[0]), [batch]
+        shape, numbers = (*indices.shape[:-1], *src.shape[batch + indices.shape[-1] :]), [batch]
     else:
         axis = _axis(call, src)
         numbers = [axis]

@@ -35,6 +35,7 @@ __all__ = [
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
+COMPUTED = set[Lowering]()  # the functions of ``LOWERINGS`` that compute known arrays in numpy
 HALVES = frozenset([DataType.f16, DataType.bf16])
 Kept = TypeVar("Kept", bound=Lowering)
 
@@ -291,6 +292,7 @@ def computes(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
 
         computed.__module__ = function.__module__
         lowers(*kinds, domain=domain)(computed)
+        COMPUTED.add(computed)
         return function
 
     return enter

@@ -2,6 +2,6 @@
 
 from .changes import CHANGES, MODERN, MeaningChange
 from .draft import Facts
-from .modern import modern
+from .modern import is_modern, modern
 
-__all__ = ["CHANGES", "MODERN", "Facts", "MeaningChange", "modern"]
+__all__ = ["CHANGES", "MODERN", "Facts", "MeaningChange", "is_modern", "modern"]

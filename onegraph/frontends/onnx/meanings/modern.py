@@ -9,6 +9,11 @@ from .changes import CHANGES
 from .draft import Facts, NodeDraft
 
 
+def is_modern(kind: str, opset: int) -> bool:
+    """Whether a node of ONNX's own domain means in an op set what it means in ``MODERN``."""
+    return all(change.since <= opset for change in CHANGES.get(kind, ()))
+
+
 def modern(proto: NodeProto, opset: int, facts: Facts, where: str) -> Sequence[NodeProto] | None:
     """The nodes of op set ``MODERN`` that compute a node of ONNX's own domain; None if it means the same there.
 
@@ -23,7 +28,7 @@ def modern(proto: NodeProto, opset: int, facts: Facts, where: str) -> Sequence[N
         FormatError: the node has a form that newer op sets lack, such as the training of an old Dropout.
     """
     kind = proto.op_type
-    if all(change.since <= opset for change in CHANGES.get(kind, ())):
+    if is_modern(kind, opset):
         return None
     draft = NodeDraft(proto, facts, where)
     last = opset
