@@ -41,22 +41,43 @@ ONEGRAPH_INLINE float power_of(float x) {
     return x >= least ? power : x < least ? 0.0f : x;
 }
 
-// The largest number, or the sum in f64, of all lanes: half of them at a time.
-ONEGRAPH_INLINE float largest_of(float *lanes) {
-    for (std::size_t half = LANES / 2; half > 0; half /= 2)
+using Floats = float __attribute__((vector_size(32)));
+using Integers = int __attribute__((vector_size(32)));
+using Doubles = double __attribute__((vector_size(64)));
+using Longs = long long __attribute__((vector_size(64)));
+constexpr std::size_t PART = 8, PARTS = LANES / PART; // of the lanes
+
+ONEGRAPH_INLINE Floats larger_ones(Floats x, Floats most) {
+    return ((x > most) | (x != x)) ? x : most;
+}
+
+// The largest number, or the sum in f64, of all lanes: half of them at a time, in registers.
+ONEGRAPH_INLINE float largest_of(const float *lanes) {
+    Floats parts[PARTS];
+    __builtin_memcpy(parts, lanes, sizeof parts);
+    for (std::size_t half = PARTS / 2; half > 0; half /= 2)
         for (std::size_t j = 0; j < half; j++)
-            lanes[j] = larger(lanes[j + half], lanes[j]);
-    return lanes[0];
+            parts[j] = larger_ones(parts[j + half], parts[j]);
+    Floats most = parts[0];
+    most = larger_ones(__builtin_shuffle(most, Integers {4, 5, 6, 7, 4, 5, 6, 7}), most);
+    most = larger_ones(__builtin_shuffle(most, Integers {2, 3, 2, 3, 2, 3, 2, 3}), most);
+    return larger(most[1], most[0]);
 }
 
 ONEGRAPH_INLINE double sum_of(const float *lanes) {
-    double sums[LANES];
-    for (std::size_t j = 0; j < LANES; j++)
-        sums[j] = lanes[j];
-    for (std::size_t half = LANES / 2; half > 0; half /= 2)
+    Doubles sums[PARTS];
+    for (std::size_t j = 0; j < PARTS; j++) {
+        Floats part;
+        __builtin_memcpy(&part, lanes + j * PART, sizeof part);
+        sums[j] = __builtin_convertvector(part, Doubles);
+    }
+    for (std::size_t half = PARTS / 2; half > 0; half /= 2)
         for (std::size_t j = 0; j < half; j++)
             sums[j] += sums[j + half];
-    return sums[0];
+    Doubles sum = sums[0];
+    sum += __builtin_shuffle(sum, Longs {4, 5, 6, 7, 4, 5, 6, 7});
+    sum += __builtin_shuffle(sum, Longs {2, 3, 2, 3, 2, 3, 2, 3});
+    return sum[0] + sum[1];
 }
 
 // The result may be the row.
