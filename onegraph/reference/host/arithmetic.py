@@ -47,7 +47,7 @@ def _comparison(compute: Callable[[Array, Array], Array]) -> Callable[[Call, Arr
 
 def _sigmoid(src: Array) -> Array:
     small = np.exp(-np.abs(src))
-    return np.where(src >= 0, 1 / (1 + small), small / (1 + small)).astype(src.dtype)
+    return (np.where(src >= 0, 1, small) / (1 + small)).astype(src.dtype, copy=False)
 
 
 def _quotient(first: Array, second: Array) -> Array:
