@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -54,46 +54,59 @@ class Staged:
         self._graph, self._stages = graph, stages
         self._first = None if stages.first is None else compiled(stages.first)
         self._rest = compiled(stages.rest)
-        self._runs = {op.id: host_run(op, bodies) for op in stages.heads}
-        self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
+        runs = {op.id: host_run(op, bodies) for op in stages.heads}
+        self._steps = [
+            (runs[op.id], [None if end is None else end.id for end in op.inputs], [end.id for end in op.outputs])
+            for op in stages.heads
+        ]
+        self._constants: dict[int | None, Any] = {None: None}
+        self._constants.update({one.id: one.value for one in graph._tensors if one.value is not None})
+        self._inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
+        self._wanted = [(name, tensor.id) for name, tensor in stages.needed.items()]
+        self._ends = self._named_ends()
+
+    def _named_ends(self) -> list[tuple[str, str]] | None:
+        """The outputs by name, each with its name among what the last stage needs; None if that stage computes some."""
+        rest = self._stages.rest
+        names = {tensor.id: name for name, tensor in rest.inputs.items()}
+        ends = [tensor.id for tensor in rest.outputs.values()]
+        if rest.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
+            return None
+        return [(name, names[tensor.id]) for name, tensor in rest.outputs.items()]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
         needed = self._needed(inputs)
-        if (results := self._complete(needed, inputs)) is not None:
-            return results
+        if self._ends is not None:
+            results = {name: needed[source] for name, source in self._ends}
+            if self._is_apart(results, inputs):
+                return results
         return self._rest._run_by_name(needed)
 
-    def _complete(self, needed: Mapping[str, Array], inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-        """The outputs if the last stage has no ops; None if it has some, or an output shares memory."""
-        rest_stage, names = self._stages.rest, {tensor.id: name for name, tensor in self._stages.rest.inputs.items()}
-        ends = [tensor.id for tensor in rest_stage.outputs.values()]
-        if rest_stage.ops or len({*ends}) < len(ends) or not names.keys() >= {*ends}:
-            return None
-        results = {name: needed[names[tensor.id]] for name, tensor in rest_stage.outputs.items()}
-        memories = [*inputs.values(), *self._constants.values()]
-        for place, array in enumerate(results.values()):
-            if any(np.may_share_memory(array, memory) for memory in (*memories, *[*results.values()][:place])):
-                return None
-        return results
+    def _is_apart(self, results: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
+        """Whether results share memory with no input, no constant and no other result."""
+        known = [array for array in self._constants.values() if array is not None]
+        memories, given = [*inputs.values(), *known], [*results.values()]
+        if all(array.base is None for array in given):  # each owns its memory
+            owners = {id(array) for array in (*memories, *given)}
+            return len(owners) == len({id(array) for array in memories}) + len(given)
+        for place, array in enumerate(given):
+            if any(np.may_share_memory(array, memory) for memory in (*memories, *given[:place])):
+                return False
+        return True
 
     def _needed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
-        graph, stages, needed = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
-            needed.update(self._first._run_by_name(inputs))
-        else:
-            values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()} | self._constants
-            with np.errstate(all="ignore"):
-                for op in stages.heads:
-                    results = self._runs[op.id]([None if tensor is None else values[tensor.id] for tensor in op.inputs])
-                    values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
-            needed.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
-        names = {tensor.id: name for name, tensor in graph.inputs.items()}
-        for name, tensor in stages.needed.items():
-            if name not in needed:
-                needed[name] = inputs[names[tensor.id]]
-        return {name: needed[name] for name in stages.needed}
+            made = self._first._run_by_name(inputs)
+            return {name: made[name] if name in made else inputs[self._inputs[number]] for name, number in self._wanted}
+        values = self._constants.copy()
+        for number, name in self._inputs.items():
+            values[number] = inputs[name]
+        with np.errstate(all="ignore"):
+            for run, sources, ends in self._steps:
+                values.update(zip(ends, run([values[source] for source in sources]), strict=True))
+        return {name: values[number] for name, number in self._wanted}
 
     def profile(self, inputs: Mapping[str, Array], runs: int) -> Profile:
         """The profile of all stages, in their order."""

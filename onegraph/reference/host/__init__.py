@@ -94,4 +94,4 @@ def computed_on_host(
     except (IndexError, ValueError, TypeError) as error:
         raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
     results = found if isinstance(found, tuple) else (found,)
-    return tuple(np.asarray(result) for result in results[: len(op.outputs)])
+    return tuple([np.asarray(result) for result in results[: len(op.outputs)]])
