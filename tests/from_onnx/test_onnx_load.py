@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import onegraph.onnx  # noqa: E402
 from onegraph.arrays.mapped_files import file_of  # noqa: E402
 from onegraph.frontends.onnx import evaluate  # noqa: E402
+from onegraph.frontends.onnx.tables.selection import _distinct  # noqa: E402
 from onegraph.frontends.onnx.wire import cut  # noqa: E402
 from tests.fuzz import onnx_models  # noqa: E402
 
@@ -357,6 +358,59 @@ def test_nodes_that_wait_are_not_read_in_each_run(node, arrays, expected, monkey
     monkeypatch.setattr(evaluate, "evaluated", lambda *_: pytest.fail("the node is read once more"))
     given = [np.array(arrays[0], np.float32), *map(np.array, arrays[1:])]
     assert executable(*given).tolist() == expected
+
+
+@pytest.mark.parametrize("inverse", [0, 1])
+@pytest.mark.parametrize(("dims", "axis"), [((2, 5, 2), 1), ((6, 4, 2), 0), ((3, 400, 2), 1), ((2, 7, 1), -2)])
+def test_transforms_of_few_numbers_are_products(dims, axis, inverse):
+    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
+    numbers = x[..., 0] + (1j * x[..., 1] if dims[-1] == 2 else 0)
+    expected = (np.fft.ifft if inverse else np.fft.fft)(numbers, axis=axis % 3)
+    node = helper.make_node("DFT", ["x"], ["y"], axis=axis % 3, inverse=inverse)
+    outputs = [helper.make_tensor_value_info("y", F, [*dims[:-1], 2])]
+    graph = onegraph.onnx.load(model([node], [info("x", dims)], outputs, opset=17))
+    is_few = dims[axis] * np.prod(dims) <= 1 << 19
+    assert is_few == all(op.kind != "OnnxNode" for op in graph.ops)
+    found = run(graph, x=x)
+    assert np.allclose(found[..., 0] + 1j * found[..., 1], expected, atol=1e-4)
+
+
+def test_the_frames_of_a_signal_have_a_known_shape():
+    node = helper.make_node("STFT", ["x", "step", "", "size"], ["y"])
+    known = [numpy_helper.from_array(np.array(number), name) for name, number in (("step", 8), ("size", 16))]
+    outputs = [helper.make_tensor_value_info("y", F, None)]
+    graph = onegraph.onnx.load(model([node], [info("x", (1, 48, 1))], outputs, known))
+    assert graph.outputs["y"].shape == (1, 5, 9, 2)
+    x = np.random.default_rng(0).standard_normal((1, 48, 1)).astype(np.float32)
+    frames = np.stack([x[:, at : at + 16, 0] for at in range(0, 33, 8)], 1)
+    found = run(graph, x=x)
+    assert np.allclose(found[..., 0] + 1j * found[..., 1], np.fft.fft(frames)[..., :9], atol=1e-4)
+
+
+def test_the_weights_of_a_mel_spectrum_are_triangles():
+    ends = {"bins": 8, "length": 16, "rate": 8192, "lower": np.float32(0), "upper": np.float32(4096)}
+    types = [TensorProto.INT64] * 3 + [F] * 2
+    inputs = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in zip(ends, types, strict=True)]
+    node = helper.make_node("MelWeightMatrix", [*ends], ["y"])
+    proto = model([node], inputs, [helper.make_tensor_value_info("y", F, None)])
+    executable, given = onegraph.onnx.load(proto).compile(), {name: np.array(end) for name, end in ends.items()}
+    found = executable(**given)
+    assert found.shape == (9, 8)
+    assert (found.max(0) == 1).all()
+    assert np.allclose(found, session_of(proto).run(None, given)[0], atol=1e-6)
+    with pytest.raises(og.OneGraphError, match="the upper edge"):
+        executable(*map(np.array, {**ends, "upper": np.float32(9000)}.values()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("size", [0, 1, 40])
+def test_unique_elements_are_those_of_numpy(dtype, size):
+    x = np.random.default_rng(0).integers(0, 5, size).astype(dtype)
+    if dtype is np.float32:
+        x[x == 2] = np.nan
+    wanted = np.unique(x, True, True, True)
+    for found, expected in zip(_distinct(x), wanted, strict=True):
+        assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
 
 
 @pytest.mark.parametrize("batch", [0, 1])

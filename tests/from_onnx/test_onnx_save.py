@@ -240,12 +240,12 @@ def loaded(kind, arrays, opset, outputs=1, known=(), **attrs):
 
 IMAGE = RNG.standard_normal((1, 2, 6, 6)).astype(np.float32)
 BOXES = {"X": IMAGE, "rois": np.float32([[0, 0, 3, 4]]), "batch_indices": np.array([0])}
-SIGNAL = {"input": IMAGE[..., :1], "dft_length": None, "axis": np.array(1)}
+SIGNAL = {"input": IMAGE[..., :1], "dft_length": np.array(4), "axis": np.array(1)}
 KEPT = {
     "boxes before op set 16": ("RoiAlign", BOXES, 10, {"output_height": 2}),
     "boxes of op set 16": ("RoiAlign", BOXES, 16, {"output_width": 2}),
-    "an axis as an attribute": ("DFT", {"input": IMAGE[..., :1]}, 17, {"axis": 2}),
-    "an axis as an input": ("DFT", SIGNAL, 20, {"known": ("axis",)}),
+    "an axis as an attribute": ("DFT", {**SIGNAL, "axis": None}, 17, {"axis": 2, "known": ("dft_length",)}),
+    "an axis as an input": ("DFT", SIGNAL, 20, {"known": ("dft_length", "axis")}),
     "places of a pool": ("MaxPool", {"X": IMAGE}, 11, {"kernel_shape": [2, 1], "outputs": 2}),
     "a determinant": ("Det", {"X": IMAGE[0]}, 11, {}),
     "a cache": ("TensorScatter", {"past_cache": IMAGE, "update": IMAGE[:, :, :2]}, 24, {}),

@@ -14,7 +14,7 @@ from ...opset.dtypes import DataType
 from .double import in_double
 from .foreign import inferred, model_of, stated_types
 from .functions import domain_of
-from .node import LOWERINGS, SEQUENCES, Node, Unsettled
+from .node import LOWERINGS, SEQUENCES, SHAPED, Node, Unsettled
 from .order import captured, graphs_of
 from .package import run_in_package
 from .protos import NodeProto, TypeProto
@@ -89,11 +89,11 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
     if graphs_of(proto) and _has_ceil(proto):  # the package infers wrong sizes of some pools
         types = [(dtype, None if shape is None else [None] * len(shape)) for dtype, shape in types]
     tried = _tried(node, given, reason)
-    shapes = [
-        number
-        for place, (_, shape) in enumerate(types)
-        for number in _coded(shape if tried is None else _agreed(shape, tried[place].shape))
-    ]
+    sure = proto.op_type in SHAPED and not proto.domain and all(one is None or is_known(one) for one in node.inputs[1:])
+    known: list[Sequence[int | None] | None] = [shape for _, shape in types]
+    if tried is not None:
+        known = [one.shape if sure else _agreed(shape, one.shape) for shape, one in zip(known, tried, strict=False)]
+    shapes = [number for shape in known for number in _coded(shape)]
     attrs: dict[str, object] = {
         "model": b64encode(model.SerializeToString()).decode(),
         "nodes": proto.op_type,

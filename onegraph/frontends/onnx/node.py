@@ -36,6 +36,7 @@ Results = Any  # a value, or a list or tuple of values; a value is a tensor, a T
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
 COMPUTED = set[Lowering]()  # the functions of ``LOWERINGS`` that compute known arrays in numpy
+SHAPED = set[str]()  # kinds of nodes whose results have shapes that follow from that of input 0 and the other inputs
 HALVES = frozenset([DataType.f16, DataType.bf16])
 Kept = TypeVar("Kept", bound=Lowering)
 
@@ -280,12 +281,23 @@ def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | No
     return rounded(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value
 
 
-def computes(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
-    """As :func:`lowers`, for a function that computes a node in numpy, once the contents of all inputs are known."""
+def computes(
+    *kinds: str, domain: str = "", few: Lowering | None = None, shaped: bool = False
+) -> Callable[[Kept], Kept]:
+    """As :func:`lowers`, for a function that computes a node in numpy, once the contents of all inputs are known.
+
+    Args:
+        kinds, domain: as of :func:`lowers`.
+        few: lowers nodes of few elements, which numpy takes longer to begin than to compute; it raises Unsettled for
+            others.
+        shaped: whether the shapes of results follow from the shape of input 0 and the contents of the others.
+    """
 
     def enter(function: Kept) -> Kept:
         def computed(node: Node) -> Results:
             if not all(value is None or isinstance(value, np.ndarray) for value in node.inputs):
+                if few is not None:
+                    return few(node)
                 raise Unsettled("numpy computes it, once its inputs are known")
             with np.errstate(all="ignore"):
                 return function(node)
@@ -293,6 +305,7 @@ def computes(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
         computed.__module__ = function.__module__
         lowers(*kinds, domain=domain)(computed)
         COMPUTED.add(computed)
+        SHAPED.update(kinds if shaped and not domain else ())
         return function
 
     return enter

@@ -59,13 +59,28 @@ def reverse_sequence(node: Node) -> Value:
     return emit.op("GatherND", [src, tuples], {"batch_dims": 0})
 
 
+def _distinct(src: Array) -> tuple[Array, Array, Array, Array]:
+    """As numpy's unique, whose calls take longer than few elements need; NaN is one element."""
+    order = src.argsort(kind="stable")
+    ordered, begins = src[order], np.ones(src.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    if src.dtype.kind == "f":  # NaN comes last
+        begins[np.searchsorted(ordered, np.nan) + 1 :] = False
+    (places,), inverse = begins.nonzero(), np.empty(src.size, np.int64)
+    inverse[order] = begins.cumsum() - 1
+    counts = np.empty(places.size, np.int64)
+    np.subtract(places[1:], places[:-1], out=counts[:-1])
+    counts[-1:] = src.size - places[-1:]
+    return ordered[places], order[places], inverse, counts
+
+
 @computes("Unique")
 def unique(node: Node) -> tuple[Array, ...]:
     """Each element or slice once, with its first place, the places of all, and their number."""
-    axis = node.attr("axis")
-    src = node.array(0).reshape(-1) if axis is None else node.array(0)
+    axis, src = node.attr("axis"), node.array(0)
     along = 0 if axis is None else axis
-    found, first, inverse, counts = np.unique(src, True, True, True, axis=along)
+    src = src.reshape(-1) if axis is None else src
+    found, first, inverse, counts = _distinct(src) if src.ndim == 1 else np.unique(src, True, True, True, axis=along)
     inverse = inverse.reshape(-1)
     if not node.attr("sorted", 1):
         order = np.argsort(first)
@@ -98,7 +113,7 @@ def cum_prod(node: Node) -> Value:
     return running(node)
 
 
-@computes("BitCast")
+@computes("BitCast", shaped=True)
 def bit_cast(node: Node) -> Array:
     """The same bits as another data type."""
     wanted = node.importer.dtype(node.attr("to"), node.where).numpy
@@ -109,7 +124,7 @@ def bit_cast(node: Node) -> Array:
     return found
 
 
-@computes("Det")
+@computes("Det", shaped=True)
 def determinant(node: Node) -> Array:
     """The determinant of each matrix."""
     return np.asarray(np.linalg.det(node.wide(0))).astype(node.array(0).dtype)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from ....lowering.emitter import Array
-from ..node import Node, computes
+from ....lowering.emitter import Array, Value
+from ....lowering.fourier import transformed
+from ....lowering.movement import reshape
+from ..node import Node, Unsettled, computes, in_f32
 
 
 def _complex(values: Array) -> Array:
@@ -18,7 +22,35 @@ def _parts(values: Array, dtype: np.dtype[np.generic]) -> Array:
     return np.stack([values.real, values.imag], -1).astype(dtype)
 
 
-@computes("DFT")
+MOST_FEW = 1 << 19  # products of numbers, up to which a product with a matrix takes less time than a transform
+
+
+def _few_numbers(node: Node) -> Value:
+    """The Fourier transform of few numbers: a product with a known matrix."""
+    found: Value = in_f32(node, _as_product)
+    return found
+
+
+def _as_product(node: Node) -> Value:
+    dims, inverse, half = node.whole_shape(), bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
+    length, axis = node.integers(1), (node.integers(2) or [-2])[0]
+    if dims[-1] not in (1, 2) or not -len(dims) <= axis < len(dims) or axis % len(dims) == len(dims) - 1:
+        raise Unsettled("numpy names the mistake")
+    axis %= len(dims)
+    is_real, size = dims[-1] == 1, dims[axis]
+    if (
+        (length and length[0] != size)
+        or (half and (inverse or not is_real))
+        or size * prod(dims) > MOST_FEW
+        or not size
+    ):
+        raise Unsettled("numpy takes less time for many numbers, and knows all forms")
+    src = reshape(node.emit, node.value(0), [*dims[:-1]]) if is_real else node.value(0)
+    sign, scale = (1, 1 / size) if inverse else (-1, 1.0)
+    return transformed(node.emit, src, axis, sign, scale, is_real=is_real, half=half)
+
+
+@computes("DFT", few=_few_numbers, shaped=True)
 def dft(node: Node) -> Array:
     """The Fourier transform along an axis, or its inverse."""
     src, length, axis = node.array(0), node.integers(1), (node.integers(2) or [-2])[0]
@@ -38,7 +70,7 @@ def dft(node: Node) -> Array:
     return _parts(np.fft.fft(numbers, size, place), src.dtype)
 
 
-@computes("STFT")
+@computes("STFT", shaped=True)
 def stft(node: Node) -> Array:
     """The Fourier transform of each frame of a signal."""
     src, step, window, given = node.array(0), int(node.array(1).reshape(-1)[0]), node.known(2), node.integers(3)
@@ -48,10 +80,12 @@ def stft(node: Node) -> Array:
     signal = _complex(src if src.ndim == 3 else src[..., None])
     weights = np.ones(size, signal.real.dtype)
     weights = weights if window is None else window.astype(weights.dtype)
-    frames = np.stack([signal[:, at : at + size] for at in range(0, signal.shape[1] - size + 1, step)], 1) * weights
-    found = np.fft.fft(frames, size, -1)
-    if node.attr("onesided", 1):
-        found = found[..., : size // 2 + 1]
+    places = np.arange(0, signal.shape[1] - size + 1, step)[:, None] + np.arange(size)
+    frames, half = signal[:, places] * weights, bool(node.attr("onesided", 1))
+    if half and src.shape[-1] != 2:
+        found = np.fft.rfft(frames, size, -1)
+    else:
+        found = np.fft.fft(frames, size, -1)[..., : size // 2 + 1 if half else size]
     return _parts(found, src.dtype)
 
 
@@ -63,16 +97,16 @@ def mel_weights(node: Node) -> Array:
     low, high = (2595 * np.log10(1 + edge / 700) for edge in (lower, upper))
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     edges = ((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate).astype(np.int64)
-    found = np.zeros((length // 2 + 1, bins))
-    for place, (first, middle, last) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
-        if first == middle:
-            found[middle, place] = 1
-        else:
-            found[first : middle + 1, place] = np.arange(middle - first + 1) / (middle - first)
-        if last > middle:
-            found[middle:last, place] = np.arange(last - middle, 0, -1) / (last - middle)
-    dtype = node.importer.dtype(node.attr("output_datatype", 1), node.where)
-    return found.astype(dtype.numpy)
+    rows = length // 2 + 1
+    if (edges[1:-1] >= rows).any() or edges[-1] > rows:
+        raise node.invalid(f"{upper} as the upper edge", f"frequencies of {rows} rows")
+    first, middle, last = edges[:-2], edges[1:-1], edges[2:]
+    # A side of no width has 1 in the middle, and 0 beside it.
+    rising = (np.arange(rows)[:, None] - first + (first == middle)) / np.maximum(middle - first, 1)
+    falling = (last - np.arange(rows)[:, None] + (last == middle)) / np.maximum(last - middle, 1)
+    found: Array = np.maximum(np.minimum(rising, falling), 0)
+    wanted: np.dtype[np.generic] = node.importer.dtype(node.attr("output_datatype", 1), node.where).numpy
+    return found.astype(wanted)
 
 
 # The coefficients of the cosines of 0, 1 and 2 turns.
