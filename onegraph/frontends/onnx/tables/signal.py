@@ -32,22 +32,17 @@ def _few_numbers(node: Node) -> Value:
 
 
 def _as_product(node: Node) -> Value:
-    dims, inverse, half = node.whole_shape(), bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
+    dims, half = node.whole_shape(), bool(node.attr("onesided", 0))
     length, axis = node.integers(1), (node.integers(2) or [-2])[0]
     if dims[-1] not in (1, 2) or not -len(dims) <= axis < len(dims) or axis % len(dims) == len(dims) - 1:
         raise Unsettled("numpy names the mistake")
     axis %= len(dims)
     is_real, size = dims[-1] == 1, dims[axis]
-    if (
-        (length and length[0] != size)
-        or (half and (inverse or not is_real))
-        or size * prod(dims) > MOST_FEW
-        or not size
-    ):
+    is_other = bool(length and length[0] != size) or (half and not is_real) or bool(node.attr("inverse", 0))
+    if is_other or not 0 < size * prod(dims) <= MOST_FEW:
         raise Unsettled("numpy takes less time for many numbers, and knows all forms")
     src = reshape(node.emit, node.value(0), [*dims[:-1]]) if is_real else node.value(0)
-    sign, scale = (1, 1 / size) if inverse else (-1, 1.0)
-    return transformed(node.emit, src, axis, sign, scale, is_real=is_real, half=half)
+    return transformed(node.emit, src, axis, -1, 1.0, is_real=is_real, half=half)
 
 
 @computes("DFT", few=_few_numbers, shaped=True)
