@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 RNG = np.random.default_rng(0)
 
 
-def run(kind, arrays, constants, **attrs):
+def run(kind, arrays, constants, opset=20, **attrs):
     """The result of a node, and the kinds of its steps."""
     helper, names = onnx.helper, [*arrays, *constants]
     inputs = [
@@ -20,7 +20,7 @@ def run(kind, arrays, constants, **attrs):
     kept = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     node = helper.make_node(kind, names, ["y"], **attrs)
     graph = helper.make_graph([node], "model", inputs, [onnx.ValueInfoProto(name="y")], kept)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     program = onegraph.onnx.load(model).compile()
     return program(**arrays), [part.kinds for part in program.report().partitions]
 
@@ -64,6 +64,28 @@ def test_normalizations_by_known_statistics_keep_all_digits(are_known):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)  # ONNX keeps epsilon in f32
     assert (kinds == [("Multiply",), ("Add",)]) == are_known
     assert ("OnnxNode",) not in kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "opset", "axes", "attrs"),
+    [
+        ("LayerNormalization", 17, (2,), {}),
+        ("RMSNormalization", 23, (2,), {}),
+        ("GroupNormalization", 21, (1, 2), {"num_groups": 1}),
+    ],
+)
+def test_statistics_keep_all_digits(kind, opset, axes, attrs):
+    """Also those of numbers far from 0, of which squares in float32 leave no digit."""
+    x = RNG.standard_normal((2, 3, 4)) + 5e3
+    shape = (3,) if kind[0] == "G" else (4,)
+    scale, bias = RNG.standard_normal(shape), RNG.standard_normal(shape)
+    constants = {"scale": scale} if kind[0] == "R" else {"scale": scale, "bias": bias}
+    y, _ = run(kind, {"x": x}, constants, opset, **attrs)
+    mean = 0 if kind[0] == "R" else x.mean(axes, keepdims=True)
+    expected = (x - mean) / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + 1e-5)
+    along = (slice(None), None) if kind[0] == "G" else slice(None)
+    wanted = expected * scale[along] + (0 if kind[0] == "R" else bias[along])
+    assert np.abs(y - wanted).max() < 1e-6
 
 
 @pytest.mark.parametrize(("ceil", "pads"), [(0, [0, 0, 0, 0]), (1, [0, 0, 0, 0]), (0, [1, 0, 1, 1])])

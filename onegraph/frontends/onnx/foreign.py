@@ -22,6 +22,8 @@ STATED = {
     "tensor(bool)": DataType.boolean,
 }
 
+STASH = "stash_type"  # the attribute of norms that says in which data type statistics are computed
+
 
 def newest_op_set() -> int:
     """The newest op set that the package onnx has."""
@@ -60,8 +62,23 @@ def expanded(node: Node) -> FunctionProto | None:
             made.ParseFromString(text)
             if any(one.HasField("g") for one in proto.attribute):
                 _state_op_set(made, node)
+            if schema.attributes.keys() >= {STASH} and sum(map(bool, proto.output)) == 1:
+                _keep_float64(made, node)
             return made
     return None
+
+
+def _keep_float64(function: FunctionProto, node: Node) -> None:
+    """Compute the statistics of a float64 tensor in float64, as ONNX Runtime and PyTorch do.
+
+    ONNX's functions cast to float32 by default, and subtract squares, which leaves no right digit where the mean is
+    large.
+    """
+    if dtype_of(node.value(0)) is DataType.float64:
+        for one in function.node:
+            for attribute in one.attribute:
+                if one.op_type == "Cast" and attribute.i == NUMBERS[DataType.f32]:
+                    attribute.i = NUMBERS[DataType.float64]
 
 
 def defaults_of(node: Node) -> list[AttributeProto]:
