@@ -48,14 +48,14 @@ def epilogue_of(edit: Edit, step: Step) -> Epilogue:
         if is_taken and is_known and _has_channels_last(consumer):
             steps.append(consumer)
             bias = consumer.inputs[-1] if consumer.kind == "BiasAdd" else bias
-    return Epilogue(tuple(steps), bias, _slope(steps[-1]))
+    return Epilogue(tuple(steps), bias, slope_of(steps[-1]))
 
 
 def _has_channels_last(step: Step) -> bool:
     return step.part is not None and (step.kind in ACTIVATIONS or step.part.call.attr("data_format") == "NXC")
 
 
-def _slope(step: Step) -> float:
+def slope_of(step: Step) -> float:
     """The factor of negative results of a step."""
     if step.kind == "LeakyReLU":
         return float(str(step.op.attrs["alpha"]))

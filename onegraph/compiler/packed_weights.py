@@ -17,6 +17,7 @@ from ..ir.op import Array
 from ..opset.convolution_geometry import ConvolutionGeometry
 from ..opset.dtypes import DataType
 from .ir.edit import Edit
+from .kernels.code_product import GROUP, UNIT
 from .kernels.native import compiled, value_of
 from .kernels.panel_product import PANEL
 from .shared_constants import Key, derived
@@ -183,6 +184,34 @@ def window_panels(weights: Array, geometry: ConvolutionGeometry) -> Array:
         return np.ascontiguousarray(ordered.reshape(1, -1, groups))
     ordered = ordered.swapaxes(0, 1)
     return np.concatenate([panels_of(group.reshape(-1, group.shape[-1]), False) for group in ordered])
+
+
+def matrices_of(codes: Array, is_turned: bool, geometry: ConvolutionGeometry | None) -> Array:
+    """Weights of a product, or of a Convolution, as (groups, depth, columns); the depth has taps, then channels."""
+    if geometry is None:
+        return _turned(codes, is_turned)[np.newaxis]
+    is_last = geometry.weights_format.startswith("X")
+    ordered = codes if is_last else np.moveaxis(codes, (0, 1), (-1, -2))  # taps ..., channels, columns
+    by_group = ordered.reshape(-1, ordered.shape[-1])
+    return by_group.reshape(len(by_group), geometry.groups, -1).swapaxes(0, 1)
+
+
+def code_panels(matrices: Array) -> Array:
+    """Codes (groups, depth, columns) as s8 (panels of all groups, groups of the depth, columns of a panel, group)."""
+    groups, depth, columns = matrices.shape
+    panels, filled = -(-columns // PANEL), -(-depth // UNIT) * UNIT
+    found = np.zeros((groups, filled, panels * PANEL), np.int8)
+    found[:, :depth, :columns] = matrices
+    parts = found.reshape(groups, filled // GROUP, GROUP, panels, PANEL).transpose(0, 3, 1, 4, 2)
+    return np.ascontiguousarray(parts).reshape(groups * panels, filled // GROUP, PANEL, GROUP)
+
+
+def channel_lines(matrices: Array) -> Array:
+    """Codes of depthwise channels (channels, taps, 1) as f32 (1, taps, channels), filled up to one panel."""
+    channels, taps, _ = matrices.shape
+    found = np.zeros((1, taps, max(channels, PANEL)), np.float32)
+    found[0, :, :channels] = matrices[:, :, 0].T
+    return found
 
 
 def _order_of_taps(taps: tuple[int, ...], geometry: ConvolutionGeometry) -> Array:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._util.open_sizes import is_open
 from .._util.records import record
 from ..opset.dtypes import DataType
 from .elementwise import binary, multiply
@@ -43,6 +44,7 @@ class Product:
         src_sums: codes of src without a zero point times ones in the place of known weights.
         weight_sums: ones in the place of src times known integers; None if it depends on unknown dims.
         by_column: one number for each column, shaped to broadcast with the result.
+        varies: whether ``weight_sums`` needs sizes that change, so that no number stands for the sums.
     """
 
     depth: tuple[int, int]
@@ -51,6 +53,7 @@ class Product:
     src_sums: Callable[[Emitter, Value, Value | None, Array], Value]
     weight_sums: Callable[[Array], Array]
     by_column: Callable[[Array], Array]
+    varies: bool = False
 
 
 class Weights(NamedTuple):
@@ -116,9 +119,9 @@ def integer_product(
 
 def _part(emit: Emitter, src: Value, weights: Weights, src_zero: Value | None, product: Product) -> Value:
     """The product by known weights as f32, which holds it and each of its terms."""
-    is_inside = src_zero is None or (is_known(src_zero) and shape_of(src_zero) in ((), (1,)))
+    is_inside = src_zero is None or ((is_known(src_zero) or product.varies) and shape_of(src_zero) in ((), (1,)))
     point = None if src_zero is None or not is_inside else reshape(emit, src_zero, numbers())
-    image = dequantize(emit, src, Scale(ONE, point))
+    image = _image(emit, src, point)
     kernel = dequantize(emit, weights.codes, Scale(ONE))
     product_part = product.both(emit, image, kernel)
     if weights.zeros is not None:
@@ -129,6 +132,14 @@ def _part(emit: Emitter, src: Value, weights: Weights, src_zero: Value | None, p
         sums = product.weight_sums(weights.numbers(product.columns)).astype(np.float32)
         product_part = binary(emit, "Subtract", product_part, multiply(emit, _by_row(emit, src_zero), sums))
     return product_part
+
+
+def _image(emit: Emitter, src: Value, point: Value | None) -> Value:
+    """Codes without their zero point, which a run may compute, as f32."""
+    if point is None or is_known(point):
+        return dequantize(emit, src, Scale(ONE, point))
+    ends = [src, np.ones(1, np.float32), reshape(emit, point, numbers(1))]
+    return emit.op("DynamicDequantize", ends, {"qtype": "per_tensor"})
 
 
 def _by_row(emit: Emitter, zero: Value) -> Value:
@@ -267,15 +278,16 @@ def integer_convolution(
     if shape is None or None in shape:
         raise Unsettled("the number of products of a sum is unknown")
     kernel = [dim or 0 for dim in shape[2:]]
+    is_padded = any(window.begin) or any(window.end) or window.auto_pad.startswith("SAME")
 
     def sums_of_src(emit: Emitter, src: Value, point: Value | None, codes: Array) -> Value:
-        image = dequantize(emit, src, Scale(ONE, point))
+        image = _image(emit, src, point)
         kernel_of_ones = np.ones((1 if groups == 1 else len(codes), *codes.shape[1:]), np.int8)
         return convolution(emit, image, dequantize(emit, kernel_of_ones, Scale(ONE)), None, window, groups=groups)
 
     def sums_of_weights(numbers: Array) -> Array:
         taps = numbers.sum(1)
-        if not (any(window.begin) or any(window.end) or window.auto_pad.startswith("SAME")):
+        if not is_padded:
             return np.asarray(taps.reshape(len(taps), -1).sum(1).reshape(-1, *[1] * len(kernel)))
         dims = spatial(src)
         if dims is None:
@@ -289,6 +301,7 @@ def integer_convolution(
         src_sums=sums_of_src,
         weight_sums=sums_of_weights,
         by_column=lambda values: _along(values, len(kernel) + 1, 0),
+        varies=is_padded and is_open(spatial(src) or ()),
     )
     if groups == 1 or _is_one_part(weights, zero, product):
         return integer_product(emit, src, weights, src_zero, zero, product)

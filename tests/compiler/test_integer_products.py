@@ -8,6 +8,7 @@ import pytest
 import onegraph as og
 import onegraph.onnx
 from onegraph.capi.settings import has_vnni
+from onegraph.compiler.kernels.code_product import FOR_CODES
 
 onnx = pytest.importorskip("onnx")
 from onnx import helper, numpy_helper  # noqa: E402
@@ -157,12 +158,16 @@ def test_int8_kernels_multiply_weights_with_zero_points(lead):
     assert product[:3] == ("Dequantize", "Dequantize", "MatMul")
 
 
-def test_images_of_open_size_are_convolved():
-    src, weights = draw("u8", 1, 3, 9, 8), draw("s8", 4, 3, 3, 3)
-    model, feeds = model_of("ConvInteger", [src, weights, np.uint8(7)], (1,), pads=[1] * 4)
+@pytest.mark.parametrize("known", [(1,), (1, 2)], ids=["zero of a run", "known zero"])
+@pytest.mark.parametrize("right", ["s8", "u8"])
+def test_images_of_open_size_are_convolved(right, known):
+    src, weights = draw("u8", 1, 3, 9, 8), draw(right, 4, 3, 3, 3)
+    model, feeds = model_of("ConvInteger", [src, weights, np.uint8(7)], known, pads=[1] * 4)
     for dim in model.graph.input[0].type.tensor_type.shape.dim[2:]:
         dim.dim_param = "size" + str(dim.dim_value)
     compiled = og.onnx.load(model).compile()
-    for image in (src, draw("u8", 1, 3, 5, 6)):
+    for image in (src, *[draw("u8", 1, 3, *size) for size in ((5, 6), (7, 9), (11, 8))]):
         found = compiled(**{**feeds, "x0": image})
         np.testing.assert_array_equal(found, convolved(image, weights, 7, 0, pads=(1, 1, 1, 1)))
+    assert compiled.cache_info().reused
+    assert not has_vnni() or FOR_CODES in str(compiled.report())

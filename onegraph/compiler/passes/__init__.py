@@ -11,6 +11,7 @@ from ..options import Options
 from .changing_attention import attend
 from .channel_scales import fold_scales
 from .chosen_products import multiply_chosen
+from .code_products import multiply_codes
 from .coded_attention import attend_codes
 from .codes import compute_on_codes
 from .constants import fold_constants
@@ -75,6 +76,7 @@ PASSES = (
     Pass("moved_codes", move_codes, "the library fuses a Dequantize beside a product only"),
     Pass("unsigned_codes", use_unsigned_codes, "VNNI multiplies u8 by s8"),
     Pass("codes", compute_on_codes, "the library fuses Dequantize and Quantize with products and pools only"),
+    Pass("code_products", multiply_codes, "the library compiles an int8 product for each size"),
     Pass("repetition", repeat_for_consumers, "the library fuses a step with a single consumer only"),
     Pass("window_products", multiply_windows, "the library copies variable weights into blocks in every run"),
     Pass("rows_as_images", see_images, "the library's fast depthwise kernels take images alone"),

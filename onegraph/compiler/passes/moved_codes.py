@@ -6,7 +6,7 @@ same move of the codes is a view too, and the Dequantize behind it stands beside
 
 from __future__ import annotations
 
-from ...faults.use import PRODUCTS, VIEWS
+from ...faults.use import DEQUANTIZATIONS, PRODUCTS, VIEWS
 from ...opset.dtypes import DataType
 from ..codings import CODES, coding
 from ..ir.edit import Edit
@@ -16,7 +16,7 @@ from ..options import Options
 
 def move_codes(edit: Edit, _: Options) -> None:
     """Put each move of dequantized codes that only products read in front of the Dequantize."""
-    if any(step.kind == "Dequantize" for step in edit.graph.steps):
+    if any(step.kind in DEQUANTIZATIONS for step in edit.graph.steps):
         _Moves(edit).run()
 
 
@@ -31,7 +31,7 @@ class _Moves:
             if step.executor != "library" or len(step.outputs) != 1:
                 continue
             source = self._graph.values[step.inputs[0]]
-            if step.kind == "Dequantize" and source.dtype in CODES and source.constant is None and coding(step):
+            if source.dtype in CODES and source.constant is None and _has_one_scale(step):
                 self._codes[step.outputs[0]] = source.id, step
             elif step.kind in VIEWS and source.id in self._codes and self._feeds_products(step.outputs[0]):
                 self._exchange(step)
@@ -58,7 +58,15 @@ class _Moves:
         dtype = self._graph.values[maker.inputs[0]].dtype
         moved = self._edit.values.new(dtype, target.shape, f"{target.name} (codes)")
         first = self._edit.library_step(move, move.kind, (codes,), (moved,), move.attrs, move.note)
-        second = self._edit.library_step(maker, maker.kind, (moved,), move.outputs, maker.attrs, maker.note)
+        second = self._edit.library_step(
+            maker, maker.kind, (moved, *maker.inputs[1:]), move.outputs, maker.attrs, maker.note
+        )
         self._edit.replace(move, first, second)
         self._edit.spare([maker, move])
         self._codes[move.outputs[0]] = moved, maker
+
+
+def _has_one_scale(step: Step) -> bool:
+    """Whether a step dequantizes all codes alike; a run may compute the scale and the zero point."""
+    is_dynamic = step.kind == "DynamicDequantize" and step.attrs.get("qtype", "per_tensor") == "per_tensor"
+    return is_dynamic or (step.kind == "Dequantize" and coding(step) is not None)

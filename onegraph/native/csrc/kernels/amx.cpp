@@ -28,8 +28,19 @@ bool has_tiles() {
     static const bool found = may_use_tiles();
     return found;
 }
+
+bool has_byte_tiles() {
+    constexpr unsigned OF_BYTES = 1U << 25;
+    unsigned a, b, c, d = 0;
+    static const bool found = has_tiles() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & OF_BYTES);
+    return found;
+}
 #else
 bool has_tiles() {
+    return false;
+}
+
+bool has_byte_tiles() {
     return false;
 }
 #endif

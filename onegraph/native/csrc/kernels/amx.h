@@ -1,4 +1,4 @@
-// The tiles of AMX: registers of 16 rows of 64 bytes, whose products of bf16 are added in f32.
+// The tiles of AMX: registers of 16 rows of 64 bytes, whose products of bf16 are added in f32, and those of bytes in s32.
 
 #pragma once
 
@@ -10,6 +10,7 @@ namespace onegraph {
 
 // Whether the CPU has tiles of bf16, and the system lets this process use them.
 bool has_tiles();
+bool has_byte_tiles(); // likewise of bytes
 
 #if defined(__x86_64__)
 // How many rows each register has, and bytes of a row. It is loaded from memory.
@@ -46,6 +47,12 @@ ONEGRAPH_INLINE void zero_tile() {
 template <int SUMS, int FIRST, int SECOND>
 ONEGRAPH_INLINE void multiply_tiles() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(SUMS), "i"(FIRST), "i"(SECOND));
+}
+
+// Of u8 by s8.
+template <int SUMS, int FIRST, int SECOND>
+ONEGRAPH_INLINE void multiply_codes() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(SUMS), "i"(FIRST), "i"(SECOND));
 }
 #endif
 

@@ -36,15 +36,11 @@ struct WindowAxis {
 constexpr int SPATIAL = 3; // axes of windows; the first ones of fewer axes have a single element
 constexpr long STRIP = 8 * MOST_ROWS; // windows whose elements lie in rows at once
 
-// Windows on some channels of src, each with a row of sums. All channels of an element of src lie side by side.
-struct WindowProblem {
-    const float *src, *lines, *bias; // lines of the first panel, or those of all channels; the bias may be NULL
-    float *dst;
+// Windows on some channels of src. All channels of an element of src lie side by side.
+struct Windows {
     WindowAxis axes[SPATIAL];
     long channels, src_channels; // that a window reads, and of an element
-    long depth, panel_stride, columns, dst_channels;
-    long src_image, dst_image, dst_strides[SPATIAL];
-    float slope; // of negative results
+    long depth, src_image; // elements under a window, and of an image
 
     long windows() const { return axes[0].results * axes[1].results * axes[2].results; } // on an image
 
@@ -54,6 +50,15 @@ struct WindowProblem {
             if (axis.taps != 1 || axis.begin != 0 || axis.stride != 1 || axis.size != axis.results) return false;
         return channels == src_channels;
     }
+};
+
+// Windows, each with a row of sums.
+struct WindowProblem : Windows {
+    const float *src, *lines, *bias; // lines of the first panel, or those of all channels; the bias may be NULL
+    float *dst;
+    long panel_stride, columns, dst_channels;
+    long dst_image, dst_strides[SPATIAL];
+    float slope; // of negative results
 
     // Whether the results lie one behind the other.
     bool is_dense() const {

@@ -1,0 +1,235 @@
+"""Products and convolutions of 8-bit codes, whose weights lie in panels, with the steps behind them."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.capi.settings import has_vnni
+from onegraph.compiler.kernels.code_product import FOR_CODES
+from onegraph.compiler.packed_weights import PANEL, channel_lines, code_panels
+from tests.helpers.kernels import run
+
+TESTED_KERNELS = "code_product", "code_matrices"
+LEVELS = [0, 1, 3, 4]
+f32 = np.float32
+# Rows, depth, columns: no multiple of a panel or a tile, and less than one.
+SIZES = [(1, 7, 5), (3, 64, 32), (17, 130, 40), (70, 33, 100), (200, 260, 37)]
+NONE = {"slope": 1.0, "factor": 1.0, "dst_zero": 0.0}
+
+
+def drawn(dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.random.default_rng(shape).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def filled(array, columns, groups=1):
+    found = np.zeros((groups, -(-columns // PANEL) * PANEL), array.dtype)
+    found[:, :columns] = array.reshape(groups, -1)
+    return found.reshape(-1)
+
+
+def product(src, weights, scales, zero=0, zeros=None, steps=(), operands=(), dtype=f32, threads=1, **numbers):
+    """The product of rows by the kernel, with f32 steps behind it."""
+    columns, wide = weights.shape[1], weights.astype(np.int32)
+    sums = (wide - (0 if zeros is None else zeros)).sum(0).astype(np.int32)
+    ends = [src, code_panels(wide[np.newaxis]), filled(scales, columns), filled(sums, columns)]
+    if zeros is not None:
+        ends.append(filled(zeros.astype(np.int32), columns))
+    is_dynamic = isinstance(zero, np.ndarray)
+    ends += [zero] if is_dynamic else []
+    out = np.full((*src.shape[:-1], columns), 77, dtype)
+    given = {"groups": 1, "axes": 0, "zeros": zeros is not None, "dynamic": is_dynamic, "steps": steps}
+    run(
+        "code_product",
+        *ends,
+        *operands,
+        out,
+        threads=threads,
+        zero=0 if is_dynamic else zero,
+        **given,
+        **NONE | numbers,
+    )
+    return out
+
+
+def exact(src, weights, zero=0, zeros=0):
+    return (src.astype(np.int64) - int(zero)) @ (weights.astype(np.int64) - zeros)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("rows", "depth", "columns"), SIZES, ids=str)
+def test_sums_are_exact(rows, depth, columns, dtype, level):
+    src, weights = drawn(dtype, rows, depth), drawn(np.int8, depth, columns)
+    scales = np.linspace(0.1, 2, columns).astype(f32)
+    for zero in (0, 3, np.array([-5 if dtype is np.int8 else 250], dtype)):
+        expected = exact(src, weights, np.ravel(zero)[0]).astype(f32) * scales
+        np.testing.assert_array_equal(product(src, weights, scales, zero, level=level), expected)
+    zeros = np.arange(columns) % 7 - 3
+    expected = exact(src, weights, 9, zeros).astype(f32) * scales
+    np.testing.assert_array_equal(product(src, weights, scales, 9, zeros, level=level), expected)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("columns", [5, 32, 70])
+def test_steps_are_rounded_one_after_the_other(columns, level):
+    rng = np.random.default_rng(columns)
+    src, weights = drawn(np.uint8, 37, 50), drawn(np.int8, 50, columns)
+    row, one, full = (rng.standard_normal(shape).astype(f32) for shape in (columns, 1, (37, columns)))
+    full[3, 1], full[5, 2], full[6, 3] = np.nan, np.inf, -np.inf
+    steps = ("subtract", "multiply", "add", "activate", "divide")
+    operands = (row, one, full, row)
+    plain = (exact(src, weights).astype(f32) * f32(0.01) - row) * one + full
+    with np.errstate(invalid="ignore"):
+        expected = np.where(plain < 0, plain * f32(0.1), plain) / row
+        codes = np.rint(np.fmin(np.fmax(expected * f32(0.5) + f32(7), -128), 127)).astype(np.int8)
+    scales, given = np.full(columns, 0.01, f32), {"steps": steps, "operands": operands, "slope": 0.1, "level": level}
+    np.testing.assert_array_equal(product(src, weights, scales, **given), expected)
+    rounded = product(src, weights, scales, **given, dtype=np.int8, factor=0.5, dst_zero=7.0)
+    np.testing.assert_array_equal(rounded, codes)
+
+
+@pytest.mark.parametrize("rows", [1, 40, 200])
+def test_any_number_of_threads_gives_the_same_bits(rows):
+    src, weights, scales = drawn(np.uint8, rows, 512), drawn(np.int8, 512, 300), np.ones(300, f32)
+    whole = product(src, weights, scales, 5)
+    for threads in (2, 3, 4):
+        np.testing.assert_array_equal(product(src, weights, scales, 5, threads=threads), whole)
+
+
+def convolution(src, weights, zero, strides, dilations, pads, groups):
+    """The sums by definition: src (N, H, W, C), weights (groups, taps, channels, columns of a group)."""
+    taps, (n, height, width, _) = weights.shape[1:3], src.shape
+    padded = np.full((n, height + 2 * pads[0], width + 2 * pads[1], src.shape[-1]), zero, np.int64)
+    padded[:, pads[0] : pads[0] + height, pads[1] : pads[1] + width] = src
+    padded -= zero
+    sizes = [(padded.shape[1 + i] - (taps[i] - 1) * dilations[i] - 1) // strides[i] + 1 for i in range(2)]
+    parts = []
+    for group in range(groups):
+        channels = weights.shape[3]
+        own, total = padded[..., group * channels : (group + 1) * channels], 0
+        for y in range(taps[0]):
+            for x in range(taps[1]):
+                rows = y * dilations[0] + np.arange(sizes[0]) * strides[0]
+                places = x * dilations[1] + np.arange(sizes[1]) * strides[1]
+                total = total + own[:, rows][:, :, places] @ weights[group, y, x].astype(np.int64)
+        parts.append(total)
+    return np.concatenate(parts, -1)
+
+
+WINDOWS = [((1, 1), (1, 1), (1, 1)), ((2, 1), (1, 2), (0, 2)), ((1, 3), (2, 1), (2, 1))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("strides", "dilations", "pads"), WINDOWS, ids=str)
+@pytest.mark.parametrize(("groups", "channels", "columns"), [(1, 3, 40), (2, 20, 8), (40, 1, 1), (8, 1, 1)], ids=str)
+def test_windows_are_those_of_a_convolution(groups, channels, columns, strides, dilations, pads, level):
+    src, weights = drawn(np.int8, 2, 9, 11, groups * channels), drawn(np.int8, groups, 3, 3, channels, columns)
+    expected = convolution(src, weights, -3, strides, dilations, pads, groups)
+    matrices = weights.reshape(groups, -1, columns).astype(np.int32)
+    if is_depthwise := channels == columns == 1:
+        ends = [channel_lines(matrices), *[np.ones(max(groups, PANEL), dtype) for dtype in (f32, np.int32)]]
+    else:
+        numbers = np.ones(columns * groups, f32), matrices.sum(1).astype(np.int32)
+        ends = [code_panels(matrices), *[filled(array, columns, groups) for array in numbers]]
+    out = np.full(expected.shape, 77, f32)
+    windows = [number for i in range(2) for number in (3, strides[i], dilations[i], pads[i])]
+    given = {"groups": groups, "axes": 2, "zero": -3, "zeros": 0, "dynamic": 0, "steps": windows, "level": level}
+    for threads in (1, 3):
+        run("code_product", src, *ends, out, threads=threads, **given, **NONE)
+        np.testing.assert_array_equal(out, expected.astype(f32), f"{is_depthwise=}")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtypes", [(np.uint8, np.uint8), (np.int8, np.int8), (np.uint8, np.int8)], ids=str)
+@pytest.mark.parametrize(("rows", "depth", "columns"), SIZES[:4], ids=str)
+def test_matrices_of_any_strides(rows, depth, columns, dtypes, level):
+    first = drawn(dtypes[0], 2, rows, 3, depth).transpose(0, 2, 1, 3)
+    second = drawn(dtypes[1], 2, depth, 3, columns).transpose(0, 2, 1, 3)
+    expected = (first.astype(np.int64) - 4) @ (second.astype(np.int64) - 100)
+    full = np.random.default_rng(0).standard_normal(expected.shape).astype(f32)
+    expected = expected.astype(f32) * f32(0.25) + full
+    given = {"zero": 4, "weights_zero": 100, "scale": 0.25, "steps": ("add",), "level": level, **NONE}
+    sides = [first, np.ascontiguousarray(first.swapaxes(2, 3)).swapaxes(2, 3)]
+    others = [(second, False), (np.ascontiguousarray(second.swapaxes(2, 3)), True)]
+    for src in sides:
+        for weights, turned in others:
+            for threads in (1, 3):
+                out = np.full(expected.shape, 77, f32)
+                run("code_matrices", src, weights, full, out, threads=threads, turned=turned, **given)
+                np.testing.assert_array_equal(out, expected)
+
+
+# In graphs ------------------------------------------------------------------------------------------------------------
+
+
+def quantized(g, src, scale, zero):
+    return g.dequantize(g.quantize(src, scales=[scale], zps=[zero], dtype="u8"), scales=[scale], zps=[zero])
+
+
+def of_codes(g, rng, codes, axis):
+    scales = rng.uniform(0.001, 0.01, codes.shape[axis]).tolist()
+    return g.dequantize(g.constant(codes), scales=scales, zps=[0] * len(scales), qtype="per_channel", axis=axis)
+
+
+def a_product(shape):
+    g, rng = og.Graph(), np.random.default_rng(1)
+    x = g.input("x", "f32", shape)
+    codes = g.constant(drawn(np.int8, 48, 40))
+    weights = g.dequantize(
+        codes, scales=rng.uniform(0.001, 0.01, 40).tolist(), zps=[0] * 40, qtype="per_channel", axis=1
+    )
+    y = g.matmul(quantized(g, x, 0.02, 120), weights, g.constant(rng.standard_normal(40).astype(f32)))
+    g.output("y", quantized(g, g.relu(y), 0.03, 7))
+    return g.compile()
+
+
+def a_convolution(shape):
+    g, rng = og.Graph(), np.random.default_rng(1)
+    x = g.input("x", "f32", shape)
+    codes = g.constant(drawn(np.int8, 24, 48, 3, 3))
+    weights = g.dequantize(
+        codes, scales=rng.uniform(0.001, 0.01, 24).tolist(), zps=[0] * 24, qtype="per_channel", axis=0
+    )
+    bias = g.constant(rng.standard_normal(24).astype(f32))
+    given = {"strides": [2, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    y = g.convolution(quantized(g, x, 0.02, 120), weights, bias, **given, data_format="NXC", weights_format="OIX")
+    g.output("y", quantized(g, g.relu(y), 0.03, 7))
+    return g.compile()
+
+
+def a_sum_of_products(shape):
+    g, rng = og.Graph(), np.random.default_rng(1)
+    x = quantized(g, g.input("x", "f32", shape), 0.02, 120)
+    parts = [g.matmul(x, of_codes(g, rng, drawn(np.int8, 48, 40), 1)) for _ in range(2)]
+    g.output("y", g.multiply(g.add(*parts), g.constant(rng.standard_normal(40).astype(f32))))
+    return g.compile()
+
+
+def a_product_of_results(shape):
+    g = og.Graph()
+    x = g.input("x", "f32", shape)
+    first, second = quantized(g, x, 0.02, 120), quantized(g, x, 0.03, 128)
+    g.output("y", quantized(g, g.matmul(first, second, transpose_b=True), 1.5, 90))
+    return g.compile()
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(
+    ("model", "shape", "sizes"),
+    [
+        (a_sum_of_products, (None, None, 48), [(2, 3), (3, 5), (2, 17), (5, 9)]),
+        (a_product_of_results, (None, None, 48), [(2, 3), (3, 5), (2, 17), (5, 9)]),
+        (a_product, (None, None, 48), [(2, 3), (3, 5), (2, 17), (5, 9)]),
+        (a_convolution, (None, None, None, 48), [(2, 6, 7), (2, 8, 9), (3, 9, 12), (2, 11, 14)]),
+    ],
+)
+def test_sizes_have_the_bits_of_known_dims(model, shape, sizes):
+    if not has_vnni():
+        pytest.skip("without VNNI the library computes in f32")
+    opened = model(shape)
+    for size in sizes:
+        src = np.random.default_rng(size).standard_normal((*size, 48)).astype(f32) * 2
+        np.testing.assert_array_equal(opened(src), model(src.shape)(src))
+    assert FOR_CODES in str(opened.report())
+    assert opened.cache_info().reused >= 1
