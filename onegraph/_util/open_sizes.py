@@ -313,7 +313,7 @@ def computed(function: str, value: int, size: Any) -> Any:
 
 def is_open(sizes: Iterable[object]) -> bool:
     """Whether any of these sizes is open."""
-    return any(type(size) is OpenSize for size in sizes)
+    return OpenSize in map(type, sizes)  # a generator takes twice as long
 
 
 def _is_size(value: object) -> bool:
