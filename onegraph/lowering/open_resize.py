@@ -12,8 +12,8 @@ from .._util.open_sizes import present, settled
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank, numbers, shape_of
-from .movement import NATIVE, cast, sizes_of
-from .open_samples import has_open_places, open_factor, open_nearest, open_number, open_samples
+from .movement import NATIVE, cast, rounded, sizes_of
+from .open_samples import has_open_places, open_factor, open_nearest, open_number, open_samples, open_sums, open_taps
 from .resize_axes import LARGEST_DENOMINATOR, PERIODIC, SIZES, TORCH_OFFSETS, Axis, Sampling, is_alike
 
 
@@ -35,15 +35,30 @@ def resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: 
     if is_image and shape is not None and all(_alike_open(axis, sampling) for axis in moved.values()):
         sizes = [moved[place].count if place in moved else shape[place] for place in range(2, rank)]
         return interpolate(emit, src, sizes, sampling.mode)
-    is_floor = all(axis.is_ratio and _is_floor(sampling) for axis in moved.values())
-    if not is_floor and not all(has_open_places(axis, sampling) for axis in moved.values()):
+    if not _are_computed(moved, sampling):
         return None
     if sampling.mode != "nearest":
         return open_samples(emit, src, moved, sampling) if dtype_of(src) in NATIVE else None
     for place, axis in moved.items():
-        nearest = _nearest_open(emit, axis, sampling) if is_floor else open_nearest(emit, axis, sampling)
-        src = emit.op("Gather", [src, nearest], {"axis": place})
+        src = emit.op("Gather", [src, _nearest_open(emit, axis, sampling)], {"axis": place})
     return src
+
+
+def resized_open_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
+    """The gradient of a source, some of whose axes of open sizes were resized; None if ops find no places of them."""
+    if not _are_computed(axes, sampling) or dtype_of(diff) not in NATIVE:
+        return None
+    result = cast(emit, diff, DataType.f32)
+    for place, axis in axes.items():
+        is_nearest = sampling.mode == "nearest"
+        taps = [(_nearest_open(emit, axis, sampling), None)] if is_nearest else open_taps(emit, axis, sampling)
+        result = open_sums(emit, result, place, axis.size, taps)
+    return rounded(emit, result, dtype_of(diff))
+
+
+def _are_computed(axes: Mapping[int, Axis], sampling: Sampling) -> bool:
+    """Whether ops find the elements that are read, for all sizes."""
+    return all((axis.is_ratio and _is_floor(sampling)) or has_open_places(axis, sampling) for axis in axes.values())
 
 
 def _without_rest(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> tuple[Value, Axis]:
@@ -66,6 +81,8 @@ def _is_floor(sampling: Sampling) -> bool:
 
 def _nearest_open(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
     """The indices of ``nearest`` for an axis of open sizes, which ops compute."""
+    if not (axis.is_ratio and _is_floor(sampling)):
+        return open_nearest(emit, axis, sampling)
     indices = emit.op("Range", [np.array(0), open_number(emit, axis.count), np.array(1)])
     size = open_factor(emit, axis.size)
     sizes = [cast(emit, one, DataType.f32) for one in (size, open_factor(emit, axis.count))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply
-from .emitter import Emitter, Value, dtype_of, known_rank
-from .movement import cast, reshape, rounded
+from .emitter import Emitter, Value, dtype_of, known_rank, shape_of
+from .layout import inverse
+from .movement import cast, concat, reshape, rounded, sizes_of, transpose
 from .resize_axes import LARGEST_DENOMINATOR, LARGEST_QUOTIENT, Axis, Sampling
 
 HALF = frozenset(["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"])
 # What is added to twice the numerator of a place, in divisors and ones, before it is divided by twice the divisor.
 ROUNDINGS = {"floor": (0, 0), "ceil": (2, -1), "round_prefer_ceil": (1, 0), "round_prefer_floor": (1, -1)}
 Polynomial = tuple[float, ...]  # coefficients of the powers of a number, from that of 1 on
+Tap = tuple[Value, Value | None]  # for each element of a result the index of one that it reads, and its share, if not 1
 
 
 def has_open_places(axis: Axis, sampling: Sampling) -> bool:
@@ -121,7 +124,43 @@ def open_samples(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: 
     return rounded(emit, result, dtype_of(src))
 
 
+def open_sums(emit: Emitter, diff: Value, place: int, size: int, taps: Sequence[Tap]) -> Value:
+    """The gradient of an axis resized, of the gradient of the result: what each element of the source had a share in.
+
+    Args:
+        emit: adds the ops.
+        diff: the gradient of the result, in f32.
+        place: of the axis.
+        size: of the axis of the source.
+        taps: what was read.
+    """
+    order = [place, *[other for other in range(known_rank(diff)) if other != place]]
+    rows = transpose(emit, diff, order)
+    (count, *others) = shape_of(rows) or ()
+    parts = [
+        rows if share is None else multiply(emit, rows, reshape(emit, share, [count, *[1] * len(others)]))
+        for _, share in taps
+    ]
+    places = [reshape(emit, some, [count, 1]) for some, _ in taps]
+    dims: Sequence[Any] = [size, *others]
+    zeros = emit.op("Expand", [filled(0, diff), sizes_of(emit, dims)])
+    ends = [zeros, concat(emit, places, 0), concat(emit, parts, 0)]
+    return transpose(emit, emit.op("ScatterND", ends, {"reduction": "add"}, edition="host"), inverse(order))
+
+
 def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampling) -> Value:
+    dims = [axis.count, *[1] * (known_rank(src) - 1 - place)]
+    return _sum(
+        emit,
+        [
+            multiply(emit, emit.op("Gather", [src, some], {"axis": place}), reshape(emit, share, dims))
+            for some, share in open_taps(emit, axis, sampling)
+        ],
+    )
+
+
+def open_taps(emit: Emitter, axis: Axis, sampling: Sampling) -> list[tuple[Value, Value]]:
+    """The indices of elements around all places, and their shares, from the first element of each place on."""
     numerators, divisor = _places(emit, axis, sampling.coordinates)
     behind = binary(emit, "Divide", numerators, divisor)
     rest = binary(emit, "Subtract", numerators, multiply(emit, behind, divisor))
@@ -136,14 +175,7 @@ def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampli
         shares = [multiply(emit, share, flag) for share, flag in zip(shares, flags, strict=True)]
         total = _sum(emit, shares)
         shares = [binary(emit, "Divide", share, total) for share in shares]
-    dims = [axis.count, *[1] * (known_rank(src) - 1 - place)]
-    return _sum(
-        emit,
-        [
-            multiply(emit, emit.op("Gather", [src, some], {"axis": place}), reshape(emit, share, dims))
-            for some, share in zip(indices, shares, strict=True)
-        ],
-    )
+    return [*zip(indices, shares, strict=True)]
 
 
 def _sum(emit: Emitter, summands: Sequence[Value]) -> Value:

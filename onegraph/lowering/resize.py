@@ -11,7 +11,7 @@ from ..opset.dtypes import DataType
 from .elementwise import add, clamp, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, shape_of
 from .movement import NATIVE, cast
-from .open_resize import interpolate, resized_open, settled_axis
+from .open_resize import interpolate, resized_open, resized_open_backward, settled_axis
 from .resize_axes import PERIODIC, SIZES, Axis, Sampling, is_alike, nearest, places, shares_of
 from .shares import shared
 
@@ -102,6 +102,11 @@ def resize_backward(emit: Emitter, diff: Value, axes: Mapping[int, Axis], sampli
     if dtype_of(diff) not in {*NATIVE, DataType.float64}:
         raise NotLowered(f"{dtype_of(diff)} is no data type of floats")
     moved = {place: axis for place, axis in axes.items() if not _is_same(axis, sampling)}
+    if is_open([size for axis in moved.values() for size in (axis.size, axis.count)]):
+        resized = resized_open_backward(emit, diff, moved, sampling)
+        if resized is not None:
+            return resized
+        moved = {place: settled_axis(axis) for place, axis in moved.items()}
     return shared(emit, diff, {place: shares_of(axis, sampling).turned(axis.size) for place, axis in moved.items()})
 
 
