@@ -11,7 +11,7 @@ from .ir.step import Step
 from .ir.value import Value
 
 # Attributes that follow from the shapes of tensors, such as the window of a reduction that is computed as a pool.
-OF_SIZES = frozenset(["shape", "sizes", "kernel", "pads_begin", "pads_end"])
+OF_SIZES = frozenset(["shape", "sizes", "kernel", "pads_begin", "pads_end", "src_shape", "dst_shape", "weights_shape"])
 
 
 def structure_of(lowered: Lowered) -> Hashable:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.open_sizes import is_open
 from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
@@ -342,6 +343,6 @@ def numbers(*values: int) -> Array:
 
 
 def integers(op: Op, name: str) -> tuple[int, ...]:
-    """An attribute that is a list of integers."""
+    """An attribute that is a list of integers, some of which may be open sizes."""
     attribute: Any = op.attrs[name]
-    return tuple(int(number) for number in attribute)
+    return tuple(number if is_open((number,)) else int(number) for number in attribute)

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+
+class HowSizes(Protocol):
+    """How the dims of inputs give the sizes of a program; see ``Parameters``."""
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """For each size, the places of dims that are that size or give it."""
+
+    @property
+    def layouts(self) -> int:
+        """The number of dims at the end that decide strides alone."""
+
+    def sizes(self, dims: Sequence[int]) -> list[int] | None:
+        """The sizes in the dims of all inputs; None if these dims have none."""
+
+    def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
+        """The dims with symbols in the place of sizes."""
 
 
 class Parameters(NamedTuple):
-    """How the shapes of inputs give the sizes of a program.
+    """How the shapes of inputs give the sizes of a program, where equal dims are one size.
 
     Attributes:
         fixed: the dims of all inputs one after another; None for each one that is a size.

@@ -38,7 +38,7 @@ from ..transform.widen import widened
 from .compile_options import Options
 from .compiled_program import CompiledProgram, prepared
 from .open_kernels import OpenKernels
-from .open_parameters import Parameters
+from .open_parameters import HowSizes
 from .open_steps import OpenSteps
 from .placing import piece_sizes, slots_of
 from .plan import Arenas, PlanSource, rows_of
@@ -108,7 +108,7 @@ class OpenProgram:
 
     def __init__(
         self,
-        parameters: Parameters,
+        parameters: HowSizes,
         dims: Sequence[int],
         make: Callable[[Sequence[int]], DataGraph],
         options: Options,

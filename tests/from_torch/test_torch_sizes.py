@@ -5,11 +5,19 @@ import threading
 import pytest
 
 torch = pytest.importorskip("torch")
+sympy = pytest.importorskip("sympy")  # comes with it
+
+from torch.fx.experimental.sym_node import SymNode  # noqa: E402
+from torch.fx.experimental.symbolic_shapes import ShapeEnv  # noqa: E402
+from torch.utils._sympy.functions import FloorDiv, ToFloat, TruncToInt  # noqa: E402
 
 import onegraph.torch  # noqa: E402
+from onegraph._util.open_sizes import OpenSizes  # noqa: E402
 from onegraph.capi import compilation  # noqa: E402
+from onegraph.compiler.library_steps import NoParametersError  # noqa: E402
 from onegraph.frontends.torch import sizes  # noqa: E402
 from onegraph.frontends.torch.options import options_of  # noqa: E402
+from onegraph.frontends.torch.stated_sizes import StatedSizes, value_of  # noqa: E402
 from onegraph.native.library import HASHES_CONSTANTS  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
@@ -245,3 +253,92 @@ def test_later_lengths_have_the_steps_of_others(model, width):
     found = onegraph.torch.stats()
     assert len({one.work for one in found.regions}) == 1
     assert found.reused >= 3 * found.partitions, str(found)
+
+
+class Sequence(torch.nn.Module):
+    """Parts of sequences whose lengths are functions of a size, such as a half of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.folded = torch.nn.Linear(8, 8), torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        half = torch.nn.functional.glu(self.dense(x), 1)
+        rolled = torch.roll(half, half.shape[1] // 2, 1)
+        frames = self.folded(rolled.unfold(1, 4, 2).flatten(2))
+        return self.dense(torch.cat([x, x.flip(1)], 1)).sum(1) + frames.repeat_interleave(2, 1).sum(1)
+
+
+class Picture(torch.nn.Module):
+    """Images that are enlarged and shrunk, whose gradients state the sizes of their results."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.last = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        image = self.conv(x)
+        small = torch.nn.functional.max_pool2d(self.last(image), 2)
+        resize = torch.nn.functional.interpolate
+        large = resize(small, scale_factor=1.5, mode="bicubic").mean() + resize(small, size=x.shape[2:]).square().mean()
+        aligned = resize(small, scale_factor=2, mode="bilinear", align_corners=True)
+        return large + aligned.square().mean() + torch.nn.functional.pixel_shuffle(image, 2).square().mean()
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (Sequence, [(2, 2 * length, 8) for length in (14, 15, 18, 21, 13)]),
+        (Picture, [(1, 3, size, size + 2) for size in (14, 18, 22, 26)]),
+    ],
+)
+def test_gradients_for_later_sizes_have_the_steps_of_others(model, shapes):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    model = model()
+    run = torch.compile(model, backend=onegraph.torch.backend, dynamic=True)
+    for shape in shapes:
+        x = torch.randn(shape)
+        found, expected = (
+            torch.autograd.grad(function(x).square().mean(), [*model.parameters()]) for function in (run, model)
+        )
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+    found = onegraph.torch.stats()
+    assert len(found.regions) == 2
+    assert found.reused >= (len(shapes) - 3) * found.partitions, str(found)
+
+
+def stated(environment, expression, hint):
+    """A size of PyTorch that is an expression of symbols."""
+    node = SymNode(expression, environment, int, hint)
+    return torch.SymInt(node)
+
+
+def test_dims_give_the_symbols_of_what_is_stated_of_them():
+    environment = ShapeEnv()
+    s, t = sympy.symbols("s t", integer=True, positive=True)
+    values = {s: 14, t: 5}
+    quotient = FloorDiv(s + 1, 3)
+    expressions = [2 * s - 3, 4 * quotient + t, -t, s * t, quotient]
+    dims = [int(one.subs(values)) for one in expressions]
+    sizes = StatedSizes([stated(environment, *both) for both in zip(expressions, dims, strict=True)], dims)
+    assert sizes.sizes(dims) == [14, 5]
+    assert [repr(dim) for dim in sizes.opened(dims, OpenSizes([14, 5]).symbols)][2:4] == ["((-1)*s[1])", "(s[0]*s[1])"]
+    assert sizes.sizes([2 * 20 - 3, 4 * 7 + 6, -6, 120, 7]) == [20, 6]
+    assert sizes.sizes([2 * 20 - 3, 4 * 7 + 6, -6, 121, 7]) is None
+
+
+def test_symbols_that_no_dim_gives_are_left_in_what_is_stated():
+    environment = ShapeEnv()
+    s, t = sympy.symbols("s t", integer=True, positive=True)
+    sizes = StatedSizes([stated(environment, s * t, 12), stated(environment, 2 * s * t + 1, 25)], [12, 25])
+    assert sizes.sizes([20, 41]) == [20]
+    with pytest.raises(NoParametersError, match="a size is s"):
+        value_of(s, sizes.known)
+    scaled = TruncToInt(ToFloat(s * t) * sympy.Float(0.4))
+    sizes.opened([12, 25], OpenSizes([12]).symbols)
+    assert [value_of(scaled, {s: size, t: 1}) for size in (5, 12, 14)] == [int(0.4 * size) for size in (5, 12, 14)]
+    assert repr(value_of(scaled, sizes.known)) == "(int(0.4*(s[0])))"

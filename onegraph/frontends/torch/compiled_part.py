@@ -21,16 +21,16 @@ from ...opset.kinds import in_category
 from ...reference.host import KERNELS
 from ...runtime.compiled_program import CompiledProgram
 from ...runtime.executable import Executable, compile_graph
-from ...runtime.open_parameters import Parameters
 from ...runtime.open_program import OpenProgram, thread_state
 from ...runtime.open_programs import MOST, MOST_FAILURES
 from ...runtime.overwriting import overwriting, possible_overs
 from ...transform.specialise import specialise
 from .layouts import Layout
 from .lowering import Lowered, array_of, lower_graph
-from .open_part import OpenLikes, OpenPart, flat, marks
+from .open_part import Dims, OpenLikes, OpenPart
 from .options import Options
 from .sizes import BySizes, Work, is_background
+from .stated_sizes import StatedSizes
 from .true_types import true_forms
 
 PART = "part"  # the attribute of a function, until it is known what the function writes
@@ -166,11 +166,12 @@ class Part:
             self._is_second = True
             return
         found: list[Lowered] = []
-        stated, dims = marks(self.inputs), flat(given)
+        decisive = Dims(self.inputs)
+        dims = decisive.of(given)
         counts = [len(one.shape) if hasattr(one, "stride") else 1 for one in given]
 
         def opened(sizes: Sequence[int]) -> DataGraph:
-            likes, remaining = OpenLikes(stated, sizes), iter(sizes)
+            likes, remaining = OpenLikes(parameters.known), iter(sizes)
             pieces = [[next(remaining) for _ in range(count)] for count in counts]
             numbers = {
                 node: piece[0]
@@ -185,7 +186,7 @@ class Part:
             return specialise(graph, {}) if any(op.edition == HOST for op in graph.ops) else graph
 
         try:
-            parameters = Parameters.of(dims, [type(one) is torch.SymInt for one in stated])
+            parameters = StatedSizes(decisive.stated, dims, decisive.layouts)
             program = OpenProgram(parameters, dims, opened, self.model._programs.options, self._shared, like)
         except OutOfMemoryError:
             raise
@@ -195,7 +196,7 @@ class Part:
             self._failures += 1
             return
         self.work.reason = ""
-        self._open = [*self._open[-MOST + 1 :], OpenPart(program, found[-1].inputs, found[-1].outputs)]
+        self._open = [*self._open[-MOST + 1 :], OpenPart(program, decisive, found[-1].inputs, found[-1].outputs)]
 
     def _measured(self, given: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
         """What each call returns for inputs of these sizes, as fake tensors; and the inputs that are numbers."""

@@ -51,8 +51,7 @@ class OpenDims:
         self.names, self.ranges = [*places], [_range(ranges.get(name)) for name in places]
         self._sizes = OpenSizes([*places.values()])
         by_name = dict(zip(self.names, self._sizes.symbols, strict=True))
-        dims = [by_name.get(one.node.expr, concrete(one)) if type(one) is torch.SymInt else one for one in stated]
-        self._likes, self._seen = OpenLikes(stated, dims), set[str]()
+        self._likes, self._seen = OpenLikes(by_name), set[str]()
 
     def of(self, node: FxNode) -> Any:
         """What a call returns, with open sizes.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
-import sympy
 import torch
 from torch.fx import Node as FxNode
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
 from ..._util.open_sizes import is_open, present
 from ...builder.graph import DataGraph
@@ -20,26 +17,45 @@ from ...opset.shapes import dense_strides
 from ...runtime.open_program import OpenProgram
 from ...runtime.sized_program import SizedProgram
 from .layouts import Layout
-
-# What computes the value of an expression of PyTorch from those of its operands.
-EXPRESSIONS: Mapping[Any, Callable[..., Any]] = {
-    FloorDiv: lambda first, second: first // second,
-    Mod: lambda first, second: first % second,
-    PythonMod: lambda first, second: first % second,
-    Max: lambda *sizes: reduce(lambda most, size: size if size >= most else most, sizes),
-    Min: lambda *sizes: reduce(lambda least, size: size if size <= least else least, sizes),
-}
-
-
-def flat(given: Sequence[Any]) -> list[int]:
-    """The dims of tensors and the numbers among the inputs of a part, one after another."""
-    return [dim for one in given for dim in (one.shape if hasattr(one, "stride") else (one,))]
+from .stated_sizes import solved_symbols, value_of
 
 
 def marks(nodes: Sequence[FxNode]) -> list[Any]:
-    """What PyTorch states of each of these: a size of its own, or a number."""
+    """What PyTorch states of the dims of these, one after another: sizes of its own, or numbers."""
     likes = [node.meta["val"] for node in nodes]
     return [dim for like in likes for dim in (like.shape if hasattr(like, "stride") else (like,))]
+
+
+class Dims:
+    """The numbers that decide the sizes of a part: the dims of its tensors, and numbers among its inputs.
+
+    Strides follow where PyTorch states them by a symbol that no dim has, as those of a part of a tensor are.
+
+    Args:
+        nodes: the inputs.
+
+    Attributes:
+        stated: what PyTorch states of each of these: a size of its own, or a number.
+        layouts: the number of strides.
+    """
+
+    def __init__(self, nodes: Sequence[FxNode]) -> None:
+        dims, likes = marks(nodes), [node.meta["val"] for node in nodes]
+        solved = solved_symbols(dims)
+        steps = {
+            (place, axis): step
+            for place, like in enumerate(likes)
+            if hasattr(like, "stride")
+            for axis, step in enumerate(like.stride())
+            if type(step) is torch.SymInt and step.node.expr.free_symbols - solved
+        }
+        self._strides = [*steps]
+        self.stated, self.layouts = [*dims, *steps.values()], len(steps)
+
+    def of(self, given: Sequence[Any]) -> list[int]:
+        """The numbers of these inputs."""
+        dims = [dim for one in given for dim in (one.shape if hasattr(one, "stride") else (one,))]
+        return [*dims, *[given[place].stride(axis) for place, axis in self._strides]]
 
 
 class OpenLike:
@@ -76,15 +92,11 @@ class OpenLikes:
     """Makes what the tables see of the tensors of a part.
 
     Args:
-        stated: what PyTorch states of the dims of inputs; see ``marks``.
-        dims: the dims with open sizes.
+        known: the open sizes of symbols of PyTorch, and of expressions.
     """
 
-    def __init__(self, stated: Sequence[Any], dims: Sequence[int]) -> None:
-        self._sizes: dict[Any, int] = {}
-        for one, dim in zip(stated, dims, strict=True):
-            if type(one) is torch.SymInt and isinstance(one.node.expr, sympy.Symbol):
-                self._sizes.setdefault(one.node.expr, dim)
+    def __init__(self, known: Mapping[Any, Any]) -> None:
+        self._known = known
 
     def of(self, stated: Any, like: Any) -> Any:
         """A tensor, or several, of which PyTorch states this, and that are like these for the present sizes."""
@@ -95,36 +107,26 @@ class OpenLikes:
         shape = tuple([self._size(dim) for dim in stated.shape])
         if tuple(map(present, shape)) != tuple(like.shape):
             raise NoParametersError("a result has another shape than PyTorch states")
-        strides = next(
-            (one for one in (self._strides(stated), dense_strides(shape)) if tuple(map(present, one)) == like.stride()),
-            None,
-        )
-        if strides is None:
-            raise NoParametersError("a result has other strides than PyTorch states")
+        strides = self._strides(stated, shape, like.stride())
         return OpenLike(like, shape, strides) if is_open((*shape, *strides)) else like
 
-    def _strides(self, stated: Any) -> tuple[int, ...]:
-        return tuple([self._size(step) for step in stated.stride()])
+    def _strides(self, stated: Any, shape: Sequence[int], now: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of a tensor of this shape, which are these now."""
+        try:
+            strides = tuple([self._size(step) for step in stated.stride()])
+        except NoParametersError:
+            strides = ()
+        order = sorted(range(len(shape)), key=lambda axis: -now[axis])
+        steps = dense_strides([shape[axis] for axis in order])
+        for one in (strides, tuple([steps[order.index(axis)] for axis in range(len(shape))])):
+            # The stride of an axis of one element says nothing.
+            found = tuple([step if size != 1 else plain for step, size, plain in zip(one, shape, now, strict=False)])
+            if tuple(map(present, found)) == now:
+                return found
+        raise NoParametersError("a result has other strides than PyTorch states")
 
     def _size(self, size: Any) -> Any:
-        return self._value(size.node.expr) if type(size) is torch.SymInt else int(size)
-
-    def _value(self, expression: Any) -> Any:
-        if isinstance(expression, sympy.Integer):
-            return int(expression)
-        if isinstance(expression, sympy.Symbol) and expression in self._sizes:
-            return self._sizes[expression]
-        operands = [self._value(argument) for argument in expression.args]
-        if isinstance(expression, sympy.Pow) and type(operands[1]) is int and operands[1] >= 0:
-            operands = [operands[0]] * operands[1]
-        if isinstance(expression, (sympy.Mul, sympy.Pow, sympy.Add)):
-            found = 0 if isinstance(expression, sympy.Add) else 1
-            for operand in operands:
-                found = found + operand if isinstance(expression, sympy.Add) else found * operand
-            return found
-        if type(expression) in EXPRESSIONS and operands:
-            return EXPRESSIONS[type(expression)](*operands)
-        raise NoParametersError(f"a size is {expression}")
+        return value_of(size.node.expr, self._known) if type(size) is torch.SymInt else int(size)
 
 
 class OpenPart:
@@ -132,16 +134,17 @@ class OpenPart:
 
     Args:
         program: the program.
+        dims: the numbers that decide the sizes.
         inputs: the layouts of the tensors among the inputs, in their order, with open sizes.
         outputs: the layouts of the results.
     """
 
-    def __init__(self, program: OpenProgram, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> None:
-        self.program, self.inputs, self.outputs = program, inputs, outputs
+    def __init__(self, program: OpenProgram, dims: Dims, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> None:
+        self.program, self.dims, self.inputs, self.outputs = program, dims, inputs, outputs
 
     def sizes(self, given: Sequence[Any]) -> list[int] | None:
         """The sizes of these inputs; None if the program does not fit them."""
-        found = self.program.parameters.sizes(flat(given))
+        found = self.program.parameters.sizes(self.dims.of(given))
         if found is None or not self.program.fits(found):
             return None
         at, tensors = self.program.at(found), [one for one in given if hasattr(one, "stride")]
@@ -180,4 +183,4 @@ def shell(graph: DataGraph, at: At) -> DataGraph:
     return found
 
 
-__all__ = ["OpenLikes", "OpenPart", "flat", "marks"]
+__all__ = ["Dims", "OpenLikes", "OpenPart", "marks"]

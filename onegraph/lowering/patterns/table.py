@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ..._util.open_numbers import has_open_numbers
 from ...ir.op import LogicalTensor, Op
 from ...opset.kinds import CASTS, SOFTMAXES
 from ..emitter import Array, Emitter, Rewrite, Rewrites, Value
@@ -38,9 +39,11 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
 
 
 def number(value: Value | None) -> float | None:
-    """The number that a known value of one element has; else None."""
+    """The number that a known value of one element has; else None, as for a number that open sizes decide."""
     constant = contents(value)
-    return None if constant is None or constant.size != 1 else float(constant.reshape(-1)[0])
+    if constant is None or constant.size != 1 or has_open_numbers(constant):
+        return None
+    return float(constant.reshape(-1)[0])
 
 
 def contents(value: Value | None) -> Array | None:

@@ -116,7 +116,7 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
     for place, one in enumerate(found):
         like = node.like[place]
         if like is not None and node["output_mask"][place]:
-            results[place] = reshape(node, cast(emit, one, DTYPES[like.dtype]), [int(dim) for dim in like.shape])
+            results[place] = reshape(node, cast(emit, one, DTYPES[like.dtype]), [*like.shape])
     return results
 
 
