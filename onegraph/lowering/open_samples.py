@@ -12,7 +12,7 @@ import numpy as np
 from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
-from .elementwise import add, binary, filled, multiply
+from .elementwise import add, binary, filled, multiply, select
 from .emitter import Emitter, Value, dtype_of, known_rank, shape_of
 from .layout import inverse
 from .movement import cast, concat, reshape, rounded, sizes_of, transpose
@@ -176,6 +176,31 @@ def open_taps(emit: Emitter, axis: Axis, sampling: Sampling) -> list[tuple[Value
         total = _sum(emit, shares)
         shares = [binary(emit, "Divide", share, total) for share in shares]
     return [*zip(indices, shares, strict=True)]
+
+
+def open_means(emit: Emitter, src: Value, place: int, size: int, parts: int) -> Value:
+    """The means of parts that an axis of an open size is divided into; in f32.
+
+    Args:
+        emit: adds the ops.
+        src: a tensor of f32.
+        place: of the axis.
+        size: of the axis.
+        parts: the number of parts, which share an element where the size is no multiple of it.
+    """
+    numbers, whole = np.arange(parts + 1), open_factor(emit, size)
+    begins = binary(emit, "Divide", multiply(emit, numbers[:-1], whole), np.array(parts))
+    summed = add(emit, multiply(emit, numbers[1:], whole), np.array(parts - 1))
+    ends = binary(emit, "Divide", summed, np.array(parts))
+    longest = size // parts + 2
+    offsets = emit.op("Range", [np.array(0), open_number(emit, longest), np.array(1)])
+    begins, ends = (reshape(emit, one, [parts, 1]) for one in (begins, ends))
+    indices = add(emit, begins, reshape(emit, offsets, [1, longest]))
+    inside = binary(emit, "Less", indices, ends)
+    lengths = cast(emit, binary(emit, "Subtract", ends, begins), DataType.f32)
+    shares = binary(emit, "Divide", cast(emit, inside, DataType.f32), lengths)
+    inputs = [src, select(emit, inside, indices, np.array(-1)), shares]
+    return emit.op("WeightedGather", inputs, {"axis": place})
 
 
 def _sum(emit: Emitter, summands: Sequence[Value]) -> Value:

@@ -194,6 +194,17 @@ class Pooled(torch.nn.Module):
         return torch.tanh(self.dense(tokens[:, 0])), tokens[:, -2:], tokens[:, 1::2]
 
 
+class Uneven(torch.nn.Module):
+    """Means of parts that share elements where no part has a whole number of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(16, 8, 3)
+
+    def forward(self, x):
+        return torch.nn.functional.adaptive_avg_pool2d(self.conv(x.transpose(1, 2))[:, None], (3, 5))
+
+
 class Scores(torch.nn.Module):
     """Attention spelled out, and a cast of the framework's own."""
 
@@ -238,7 +249,8 @@ class Shifted(Scores):
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash, for one program each")
 @pytest.mark.parametrize(
-    ("model", "width"), [(Gated, 256), (Pooled, 16), (Scores, 16), (Causal, 16), (Masked, 16), (Shifted, 16)]
+    ("model", "width"),
+    [(Gated, 256), (Pooled, 16), (Scores, 16), (Causal, 16), (Masked, 16), (Shifted, 16), (Uneven, 16)],
 )
 def test_later_lengths_have_the_steps_of_others(model, width):
     torch.manual_seed(0)

@@ -9,10 +9,13 @@ import numpy as np
 from ...._util.open_sizes import is_open
 from ....lowering import windows
 from ....lowering.blocks import from_blocks, to_blocks
-from ....lowering.emitter import Value
+from ....lowering.emitter import Value, dtype_of
+from ....lowering.movement import cast, rounded
+from ....lowering.open_samples import open_means
 from ....lowering.reduction import reduce
 from ....lowering.shares import Shares, shared
 from ....lowering.shares import windows as windows_of
+from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
 from .elementwise import native
 from .movement import reshape
@@ -90,12 +93,17 @@ def adaptive_pool(node: Node) -> Value:
     sizes = shape[-count:]
     if all(one == 1 for one in wanted):
         return reduce(node.emit, "ReduceMean", src, [*range(rank - count, rank)], True)
-    if all(size % parts == 0 for size, parts in zip(sizes, wanted, strict=True)):
+    if not is_open(sizes) and all(size % parts == 0 for size, parts in zip(sizes, wanted, strict=True)):
         kernel = [size // parts for size, parts in zip(sizes, wanted, strict=True)]
         window = windows.Window(kernel, [0] * count, [0] * count, [1] * count)
         images = src if rank == count + 2 else reshape(node, src, [1, *shape])
         found = windows.average_pool(node.emit, images, kernel, window)
         return reshape(node, found, node.result_shape)
+    if is_open(sizes):
+        result = cast(node.emit, src, DataType.f32)
+        for place, (size, parts) in enumerate(zip(sizes, wanted, strict=True), rank - count):
+            result = open_means(node.emit, result, place, size, parts)
+        return rounded(node.emit, result, dtype_of(src))
     return shared(node.emit, src, _shares(sizes, wanted, rank - count))
 
 
