@@ -1,4 +1,4 @@
-"""Sums of disjoint parts of a tensor become one tensor that is made of the parts."""
+"""Sums of disjoint parts of a tensor become one tensor that is made of the parts, and pairs of transposes nothing."""
 
 import pytest
 
@@ -8,6 +8,8 @@ from helpers.torch_backend import compiled, left  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import onegraph.torch  # noqa: E402
+from onegraph.frontends.torch.folding import without_returns  # noqa: E402
+from onegraph.frontends.torch.partitions import without_dead  # noqa: E402
 from onegraph.frontends.torch.parts import join_parts  # noqa: E402
 
 aten = torch.ops.aten
@@ -162,3 +164,29 @@ def test_comparisons_run_in_the_parts_around_them():
         gradients.append([one.grad.clone() for one in module.parameters()])
     torch.testing.assert_close(gradients[1], gradients[0])
     assert "aten.gt" not in str(onegraph.torch.stats())
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: (x.t().t() * 2,), ["mul"]),
+        (lambda x: (x[None].permute(1, 2, 0).permute(2, 0, 1) * 2,), ["unsqueeze", "mul"]),
+        (lambda x: (x[None].permute(1, 2, 0).permute(1, 2, 0) * 2,), ["unsqueeze", "permute", "permute", "mul"]),
+        (lambda x: (x[None].transpose(-1, 1).transpose(2, 1) * 2,), ["unsqueeze", "mul"]),
+        (lambda x: (x[None].transpose(0, 1).transpose(2, 1) * 2,), ["unsqueeze", "transpose", "transpose", "mul"]),
+        (lambda x: ((x * 2).t().t(),), ["mul"]),
+        (lambda x: (x.t().t(),), ["t", "t"]),
+        (lambda x: ((y := x * 2), y.t().t()), ["mul", "t", "t"]),
+    ],
+    ids=["t", "permute", "permutes", "transpose", "transposes", "result", "input", "twice"],
+)
+def test_transposes_that_undo_each_other_are_left_out(function, expected):
+    x = torch.randn(3, 4)
+    gm = make_fx(function, tracing_mode="fake")(x)
+    without_returns(gm)
+    without_dead(gm.graph)
+    gm.recompile()
+    for found, right in zip(gm(x), function(x), strict=True):
+        assert torch.equal(found, right)
+        assert found.stride() == right.stride()
+    assert [str(node.target).split(".")[1] for node in gm.graph.nodes if node.op == "call_function"] == expected

@@ -15,7 +15,7 @@ from torch.fx import Node as FxNode
 from .capture import decompositions, partitioned
 from .draws import order_draws
 from .embeddings import add_rows_in_place
-from .folding import folded, without_empty, without_sources
+from .folding import folded, without_empty, without_returns, without_sources
 from .in_place import op_writes, write_in_place, written_inputs
 from .options import Options, options_of
 from .partitions import divided
@@ -113,6 +113,7 @@ class Region:
             with_true_forms(copied, arguments)
             add_rows_in_place(copied)
         without_empty(copied)
+        without_returns(copied)
         order_draws(copied)
         known = folded(copied, prepared)
         saved = frozenset(copies[node] for node in self.saved)

@@ -23,6 +23,7 @@ LARGEST = 2**26  # bytes of a tensor that is made of numbers alone
 FILLS = frozenset(
     f"aten.{name}.default" for name in ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
 )
+TRANSPOSES = frozenset(["aten.t.default", "aten.transpose.int", "aten.permute.default"])
 
 
 def folded(gm: GraphModule, prepared: Mapping[FxNode, Any]) -> dict[FxNode, Any]:
@@ -76,6 +77,37 @@ def without_empty(gm: GraphModule) -> None:
         kinds = [one.meta["val"].dtype for one in full]
         if 0 < len(full) < len(given) and reduce(torch.promote_types, kinds) == node.meta["val"].dtype:
             node.args = (full, *node.args[1:])
+
+
+def without_returns(gm: GraphModule) -> None:
+    """Leave out pairs of transposes that undo each other, as the gradients of products have: each is a call of PyTorch.
+
+    A result that a graph returns stays a tensor of its own beside the inputs and other results.
+    """
+    for node in [*gm.graph.nodes]:
+        order, source = _order(node), node.args[0] if node.args else None
+        if not order or type(source) is not FxNode or not _order(source):
+            continue
+        (origin, *_), first = source.all_input_nodes, _order(source)
+        is_returned = any(user.op == "output" for user in node.users)
+        is_kept = origin.op == "placeholder" or any(user.op == "output" for user in origin.users)
+        if [first[axis] for axis in order] == [*range(len(order))] and not (is_returned and is_kept):
+            node.replace_all_uses_with(origin)
+
+
+def _order(node: FxNode) -> list[int]:
+    """The axes of a tensor in the order that a call puts them into; empty for other calls."""
+    if str(node.target) not in TRANSPOSES or "val" not in node.meta:
+        return []
+    rank = len(node.meta["val"].shape)
+    order = [*range(rank)]
+    if str(node.target) == "aten.permute.default":
+        return [axis % rank for axis in node.args[1]]  # type: ignore[union-attr]
+    if str(node.target) == "aten.transpose.int" and rank:
+        first, second = (axis % rank for axis in node.args[1:])  # type: ignore[operator]
+        order[first], order[second] = second, first
+        return order
+    return order[::-1]
 
 
 def _attribute(gm: GraphModule, path: str) -> Any:
