@@ -258,3 +258,14 @@ def test_dropping_everything_draws_no_random_numbers(dtype):
         result = torch.compile(lambda x: F.dropout(x, 1.0), backend=backend)(torch.ones(3, 4).to(dtype))
         after.append((result.dtype, result.sum().item(), torch.rand(2).tolist()))
     assert after[0] == after[1]
+
+
+def test_moved_elements_of_channels_last_lie_as_eager_puts_them():
+    images = torch.randn(1, 4, 6, 6).to(memory_format=torch.channels_last)
+    module = torch.nn.Conv2d(4, 4, 3, padding=1)
+    with torch.no_grad():
+        for axes in ((1, -1), ((1, 2), (0, 2)), (3,)):
+            result = torch.compile(lambda x, axes=axes: module(x).roll(*axes), backend="onegraph")(images)
+            expected = module(images).roll(*axes)
+            torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+            assert result.stride() == expected.stride()

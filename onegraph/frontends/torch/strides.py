@@ -60,6 +60,8 @@ def _true_strides(node: FxNode, like: Any) -> tuple[int, ...] | None:
         return _of_copy(sources[0])
     if target in (aten.index.Tensor, aten._unsafe_index.Tensor):
         return _of_index(node)
+    if target is aten.roll.default:
+        return _of_roll(sources[0], *node.args[1:])
     if torch.Tag.pointwise in target.tags and target not in OWN_ORDER and not target._schema.is_mutable:
         return _of_elements(node, like)
     return None
@@ -121,6 +123,15 @@ def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
                 if all(one.is_contiguous(memory_format=order) for one in given):
                     return tuple(torch.empty(like.shape, device="meta", memory_format=order).stride())
     return tuple(made.stride())
+
+
+def _of_roll(source: Any, *ends: Any) -> tuple[int, ...] | None:
+    """The strides of elements that were moved along axes, which PyTorch states as dense ones."""
+    if source.numel() * source.element_size() > LARGEST:
+        return None
+    with _disable_current_modes():
+        like = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
+        return tuple(torch.roll(like, *ends).stride())
 
 
 def _of_index(node: FxNode) -> tuple[int, ...] | None:
