@@ -12,6 +12,7 @@ import numpy as np
 from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 from .elementwise import add, binary, filled, multiply, select
 from .emitter import Emitter, Value, dtype_of, known_rank, shape_of
 from .layout import inverse
@@ -136,7 +137,7 @@ def open_sums(emit: Emitter, diff: Value, place: int, size: int, taps: Sequence[
     """
     order = [place, *[other for other in range(known_rank(diff)) if other != place]]
     rows = transpose(emit, diff, order)
-    (count, *others) = shape_of(rows) or ()
+    count, *others = known_dims(shape_of(rows))
     parts = [
         rows if share is None else multiply(emit, rows, reshape(emit, share, [count, *[1] * len(others)]))
         for _, share in taps

@@ -85,10 +85,10 @@ def without_returns(gm: GraphModule) -> None:
     A result that a graph returns stays a tensor of its own beside the inputs and other results.
     """
     for node in [*gm.graph.nodes]:
-        order, source = _order(node), node.args[0] if node.args else None
-        if not order or type(source) is not FxNode or not _order(source):
+        order, source = _order(node), next(iter(node.all_input_nodes), None)
+        if not order or source is None or not (first := _order(source)):
             continue
-        (origin, *_), first = source.all_input_nodes, _order(source)
+        origin = source.all_input_nodes[0]
         is_returned = any(user.op == "output" for user in node.users)
         is_kept = origin.op == "placeholder" or any(user.op == "output" for user in origin.users)
         if [first[axis] for axis in order] == [*range(len(order))] and not (is_returned and is_kept):
@@ -102,9 +102,11 @@ def _order(node: FxNode) -> list[int]:
     rank = len(node.meta["val"].shape)
     order = [*range(rank)]
     if str(node.target) == "aten.permute.default":
-        return [axis % rank for axis in node.args[1]]  # type: ignore[union-attr]
+        axes: Any = node.args[1]
+        return [axis % rank for axis in axes]
     if str(node.target) == "aten.transpose.int" and rank:
-        first, second = (axis % rank for axis in node.args[1:])  # type: ignore[operator]
+        pair: Any = node.args[1:]
+        first, second = (axis % rank for axis in pair)
         order[first], order[second] = second, first
         return order
     return order[::-1]
