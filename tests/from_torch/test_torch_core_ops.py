@@ -242,8 +242,8 @@ def core_ops():
     return found
 
 
-# What is left: data-dependent shapes and numbers, random numbers, and numbers that no op computes: those of the framework
-# are known, or follow from the sizes of inputs, when a graph is made.
+# What is left: data-dependent shapes and numbers, random numbers, and numbers that no op computes: those of the
+# framework are known, or follow from the sizes of inputs, when a graph is made.
 LACKING = {
     "aten._local_scalar_dense.default",
     "aten.nonzero.default",
