@@ -239,7 +239,9 @@ MAKERS: dict[str, Maker] = {
 # Ops of the specification that more than one call of numpy computes.
 BASE_MAKERS: dict[str, Maker] = {"MatMul": _matmul, "ReduceSum": _sum, "StaticReshape": _static_reshape}
 # Host ops whose function here refuses what their rules refuse, which their numpy function does not for all forms.
-CHECKED = frozenset(["Compress", "Expand", "NonZero", "Range", "ReduceMax", "ReduceMin"])
+CHECKED = frozenset(
+    [kind for kind, make in MAKERS.items() if make in (_compress, _expand, _non_zero, _range, _extreme)]
+)
 
 
 def _is_single(op: Op, count: int | None = None) -> bool:

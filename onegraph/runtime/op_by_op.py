@@ -159,10 +159,11 @@ def _prepared(op: Op) -> Compute:
 
 
 def _directly(op: Op, function: Direct, arrays: Sequence[Array | None]) -> Sequence[Array]:
-    """The result of an op that a function computes."""
+    """The result of an op that a function computes. What numpy refuses, the rules of the op refuse in their words."""
     try:
         result = np.asarray(function(*arrays))
     except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:
+        run_op(op, arrays, host=with_kernel)
         raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
     return [result if result.flags.c_contiguous else np.ascontiguousarray(result)]
 

@@ -72,7 +72,11 @@ main()
 """
 
 
-def interrupted_import(name, module, before=""):
+# A job in the background of a shell ignores interrupts, and so would its children.
+AS_IN_A_SHELL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
+def interrupted_import(name, module, before=AS_IN_A_SHELL):
     code = before + INTERRUPTED_IMPORT.replace("MODULE", repr(module)).replace("NAME", repr(name))
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
     return done.returncode, done.stderr

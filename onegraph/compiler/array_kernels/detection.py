@@ -31,7 +31,7 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
     boxes, scores, *limits = arrays
     if boxes.dtype == np.float64 or 0 in boxes.shape or 0 in scores.shape or scores.shape[2] > MOST_ELEMENTS:
         return None
-    most, overlap, least = [limit.item() for limit in limits if limit is not None]
+    most, overlap, least = [limit.flat[0] for limit in limits if limit is not None]
     batches, classes, count = scores.shape
     most = min(max(int(most), 0), count)
     if not most:
