@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import OutOfMemoryError
 from ..ir.step import Step
-from .kernel import Kernel
+from .kernel import COMPILED_ANEW, Kernel
 from .native import Numbers
 
 FOR_SIZES = "by onegraph, for any number of rows: the library would be asked for a product of each"
@@ -17,4 +17,6 @@ def _numbers(step: Step) -> Numbers:
 
 
 PANEL_PRODUCT = Kernel("panel_product", executor="panels", numbers=_numbers, fails=OutOfMemoryError)
-KERNELS = (PANEL_PRODUCT,)
+# Two matrices that a run computes, where sizes are open.
+PANEL_MATRICES = Kernel("panel_matrices", COMPILED_ANEW, "matrices", numbers=_numbers, fails=OutOfMemoryError)
+KERNELS = PANEL_PRODUCT, PANEL_MATRICES

@@ -5,10 +5,11 @@ A step that the library fuses with a product, which it compiles for each size an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...capi.settings import has_avx2
 from ...opset.dtypes import DataType
 from ...opset.kinds import PRODUCTS
 from ...opset.ops.reduction import reduced_axes
@@ -21,12 +22,35 @@ from ..kernels.avg_pool import AVG_POOL
 from ..kernels.elementwise import OWN
 from ..kernels.interpolate import INTERPOLATE
 from ..kernels.kernel import COMPILED_ANEW
+from ..kernels.panel_product import PANEL_MATRICES
 from ..kernels.registry import EXACT
 from ..kernels.row_norms import OPEN_LAYER_NORM
 from ..kernels.softmax import OPEN_SOFTMAX
 from ..options import Options
 from ..rewrites.norms import layer_norm_width
 from ..rewrites.open_forms import PLAIN
+
+Maker = Callable[[Step, Edit], Sequence[Step]]  # the steps in the place of one of the library; none if it stays
+
+
+def _by(executor: str, takes: Callable[[Call], bool]) -> Maker:
+    """A step of a kernel that computes the op if this holds."""
+
+    def made(step: Step, _: Edit) -> Sequence[Step]:
+        assert step.part is not None
+        return [step._replace(executor=executor)] if takes(step.part.call) else []
+
+    return made
+
+
+def _elementwise(name: str) -> Maker:
+    """A step of an elementwise kernel behind no product of the library."""
+
+    def made(step: Step, edit: Edit) -> Sequence[Step]:
+        is_fused = _follows_product(step, edit.graph)
+        return [] if is_fused else [step._replace(executor=EXACT, attrs={**step.attrs, OWN: name})]
+
+    return made
 
 
 def _has_one_result(call: Call) -> bool:
@@ -38,7 +62,7 @@ def _is_norm_of_rows(call: Call) -> bool:
 
 
 def _has_known_windows(call: Call) -> bool:
-    return call.attr("auto_pad") in (None, "none", "None", "NOTSET") and (call.rank("src") or 0) in (3, 4, 5)
+    return call.attr("auto_pad") in (None, "none", "None", "NOTSET") and _is_image(call)
 
 
 def _is_image(call: Call) -> bool:
@@ -49,55 +73,13 @@ def _reduces(call: Call) -> bool:
     return bool(reduced_axes(call))
 
 
-# By kind, the executor that takes a step, and under which condition; of elementwise ops, the name of the kernel.
-TAKEN: dict[str, tuple[str, Callable[[Call], bool]]] = {
-    "SoftMax": (OPEN_SOFTMAX.executor, _has_one_result),
-    "LayerNorm": (OPEN_LAYER_NORM.executor, _is_norm_of_rows),
-    "AvgPool": (AVG_POOL.executor, _has_known_windows),
-    **dict.fromkeys(sorted(PLAIN), (OPEN_REDUCTION.executor, _reduces)),
-    "Interpolate": (INTERPOLATE.executor, _is_image),
-}
-NORM = "BatchNormInference"
-ELEMENTWISE = {"Abs": "abs", "HardSwish": "hard_swish", "LeakyReLU": "leaky_relu", "Round": "round", "Tanh": "tanh"}
-
-
-def take_open_steps(edit: Edit, options: Options) -> None:
-    """Put a step of a kernel in the place of each step of f32 that the library would compile for each size."""
-    if not options.opens or options.reproducible:
-        return
-    for step in edit.graph.steps:
-        if step.kind == NORM:
-            _scale(edit, step)
-        if not _is_taken(step, edit):
-            continue
-        if step.kind in ELEMENTWISE:
-            if not _follows_product(step, edit.graph):
-                attrs = {**step.attrs, OWN: ELEMENTWISE[step.kind]}
-                edit.replace(step, step._replace(executor=EXACT, attrs=attrs))
-        else:
-            edit.replace(step, step._replace(executor=TAKEN[step.kind][0]))
-
-
-def _is_taken(step: Step, edit: Edit) -> bool:
-    """Whether a kernel computes a step of the library."""
-    part = step.library_part
-    if part is None or (step.kind not in TAKEN and step.kind not in ELEMENTWISE):
-        return False
-    ends = [edit.values[number] for number in (*step.inputs, *step.outputs)]
-    is_full = all(value.dtype is DataType.f32 and 0 not in value.shape for value in ends)
-    return is_full and (step.kind in ELEMENTWISE or TAKEN[step.kind][1](part.call))
-
-
-def _scale(edit: Edit, norm: Step) -> None:
-    """Put a Multiply and an Add in the place of a BatchNormInference by constants that no convolution takes in."""
-    part, values = norm.library_part, edit.values
+def _scaled(norm: Step, edit: Edit) -> Sequence[Step]:
+    """A Multiply and an Add for a BatchNormInference by constants that no convolution takes in."""
+    part, values = norm.part, edit.values
     source, *vectors = (values[number] for number in norm.inputs)
     arrays = [vector.constant for vector in vectors]
-    is_f32 = all(values[number].dtype is DataType.f32 for number in (*norm.inputs, *norm.outputs))
-    if part is None or not is_f32 or len(arrays) != 4 or 0 in source.shape or _follows_product(norm, edit.graph):
-        return
-    if any(array is None for array in arrays):
-        return
+    if part is None or any(array is None for array in arrays) or _follows_product(norm, edit.graph):
+        return []
     gamma, beta, mean, variance = (np.asarray(array, np.float64).ravel() for array in arrays)
     factor = gamma / np.sqrt(variance + part.call.f32("epsilon"))
     rank = len(source.shape)
@@ -108,11 +90,48 @@ def _scale(edit: Edit, norm: Step) -> None:
         for name, array in (("factor", factor), ("shift", beta - mean * factor))
     ]
     scaled = values.new(DataType.f32, source.shape, f"{norm.op.name} (Multiply)")
-    edit.replace(
-        norm,
+    return [
         edit.library_step(norm, "Multiply", (source.id, pair[0]), (scaled,), note=norm.note),
         edit.library_step(norm, "Add", (scaled, pair[1]), norm.outputs, note=COMPILED_ANEW),
-    )
+    ]
+
+
+def _multiplied(step: Step, edit: Edit) -> Sequence[Step]:
+    """A step of a kernel for a MatMul of two matrices that a run computes."""
+    part, ends = step.part, [edit.values[number] for number in (*step.inputs, *step.outputs)]
+    is_plain = len(ends) == len(("src", "weights", "dst")) and all(len(value.shape) > 1 for value in ends)
+    if part is None or not is_plain or part.call.flag("transpose_a") or not has_avx2():
+        return []
+    if any(value.constant is not None for value in ends):
+        return []
+    return [step._replace(executor=PANEL_MATRICES.executor, attrs={"turned": part.call.flag("transpose_b")})]
+
+
+ELEMENTWISE = {"Abs": "abs", "HardSwish": "hard_swish", "LeakyReLU": "leaky_relu", "Round": "round", "Tanh": "tanh"}
+TAKEN: dict[str, Maker] = {
+    "AvgPool": _by(AVG_POOL.executor, _has_known_windows),
+    "BatchNormInference": _scaled,
+    "Interpolate": _by(INTERPOLATE.executor, _is_image),
+    "LayerNorm": _by(OPEN_LAYER_NORM.executor, _is_norm_of_rows),
+    "MatMul": _multiplied,
+    "SoftMax": _by(OPEN_SOFTMAX.executor, _has_one_result),
+    **{kind: _by(OPEN_REDUCTION.executor, _reduces) for kind in PLAIN},
+    **{kind: _elementwise(name) for kind, name in ELEMENTWISE.items()},
+}
+
+
+def take_open_steps(edit: Edit, options: Options) -> None:
+    """Put a step of a kernel in the place of each step of f32 that the library would compile for each size."""
+    if not options.opens or options.reproducible:
+        return
+    for step in edit.graph.steps:
+        make = TAKEN.get(step.kind)
+        if make is None or step.library_part is None:
+            continue
+        ends = [edit.values[number] for number in (*step.inputs, *step.outputs)]
+        is_full = all(value.dtype is DataType.f32 and 0 not in value.shape for value in ends)
+        if is_full and (made := make(step, edit)):
+            edit.replace(step, *made)
 
 
 def _follows_product(step: Step, graph: Lowered) -> bool:
