@@ -8,6 +8,7 @@ answer alike. Where Python or C needs the integer itself, the guard is that the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from operator import index
 from typing import Any, TypeGuard
 
@@ -31,12 +32,14 @@ class OpenSizes:
         symbols: a number for each symbol.
         pinned: the texts of the polynomials whose number was needed.
         divided: what was divided by what, by the atom that the quotient is.
+        atoms: the sizes that polynomials are made of, by their numbers.
     """
 
     def __init__(self, values: Sequence[int]) -> None:
         self._atoms: dict[object, int] = {}
         self._known: dict[Terms, OpenSize] = {}
         self._codes: list[str] = []
+        self.atoms: list[OpenSize] = []
         self._guards: dict[str, bool] = {}
         self.pinned, self.divided = set[str](), dict[int, tuple[Any, Any]]()
         self.symbols = [self._atom(("symbol", place), f"s[{place}]", value) for place, value in enumerate(values)]
@@ -47,7 +50,8 @@ class OpenSizes:
         if number is None:
             number = self._atoms[key] = len(self._codes)
             self._codes.append(code)
-        return self._of((((number,), 1),), value)
+            self.atoms.append(self._of((((number,), 1),), value))
+        return self.atoms[number]
 
     def size(self, terms: Mapping[Monomial, int], value: int) -> Any:
         """The size of a polynomial: an int if it has no symbol."""
@@ -329,8 +333,31 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
     shares = quotient_of(_terms(first), _terms(second))
     if shares is not None:
         return sizes.size(shares, value), 0
+    if type(second) is int and second > 0 and (simpler := _simpler(sizes, _terms(first), second)) is not None:
+        return simpler, first - simpler * second
     quotient = sizes.call("({}//{})", value, first, second)
     sizes.divided[quotient.terms[0][0][0]] = first, second
     remainder = first - quotient * second
     assert present(remainder) == rest
     return quotient, remainder
+
+
+def _simpler(sizes: OpenSizes, terms: Mapping[Monomial, int], divisor: int) -> Any:
+    """A quotient by a number in the form that it has however it was computed; None if that is a symbol of its own.
+
+    Multiples of the number stand outside of the quotient, and a quotient of a quotient is one.
+    """
+    whole = {term: count // divisor for term, count in terms.items() if count % divisor == 0}
+    if whole:
+        rest = {term: count for term, count in terms.items() if term not in whole}
+        parts = [sizes.size(some, _value(sizes, some)) for some in (rest, whole)]
+        return _quotient(sizes, parts[0], divisor)[0] + parts[1]
+    ((term, count), *others) = terms.items()
+    if others or count != 1 or len(term) != 1 or term[0] not in sizes.divided:
+        return None
+    first, second = sizes.divided[term[0]]
+    return _quotient(sizes, first, second * divisor)[0] if type(second) is int and second > 0 else None
+
+
+def _value(sizes: OpenSizes, terms: Mapping[Monomial, int]) -> int:
+    return sum(count * prod([sizes.atoms[number].value for number in term]) for term, count in terms.items())

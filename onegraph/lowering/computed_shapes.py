@@ -6,64 +6,135 @@ what is known of them gets lost, unless another op states it.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import NamedTuple
+
+import numpy as np
 
 from ..ir.op import LogicalTensor, Op
-from ..opset.kinds import HOST_RESHAPES
-from .emitter import Emitter, Parts, Value, shape_of
+from ..opset.dtypes import DataType
+from ..opset.kinds import RESHAPES
+from .emitter import Emitter, Parts, Value, dtype_of, shape_of
 
+MATRIX = 2  # axes
+WIDE = frozenset([DataType.f32, DataType.float64])
+FAR = -math.inf, math.inf
 MOST_OPS = 32  # between the shape and what it is computed of
 MOST_NUMBERS = 1 << 10  # of a vector; shapes and what they are computed of have fewer
+LARGEST_FLOAT = 1 << 24  # up to which f32 has every integer
 
 
-def known_parts(emit: Emitter, value: Value | None, most: int = MOST_OPS) -> Parts | None:
+def known_parts(emit: Emitter, value: Value | None) -> Parts | None:
     """The elements of a vector of integers, or of a single one; None if their number is unknown."""
+    is_float = value is not None and dtype_of(value).numpy.kind == "f"
+    return None if is_float else _parts(emit, value, MOST_OPS)
+
+
+def _parts(emit: Emitter, value: Value | None, most: int, ranks: int = 1) -> Parts | None:
+    """The elements of a vector or a matrix, row by row, of integers, which floats may hold.
+
+    Args:
+        emit: adds the ops.
+        value: the tensor.
+        most: ops between it and what it is computed of.
+        ranks: its largest rank.
+    """
     array = value.value if isinstance(value, LogicalTensor) else value
     if array is not None:
-        is_read = array.ndim < 2 and array.size <= MOST_NUMBERS and array.dtype.kind in "biu"
-        return array.reshape(-1).tolist() if is_read else None
+        if array.ndim > ranks or array.size > MOST_NUMBERS or array.dtype.kind not in "biuf":
+            return None
+        is_held = array.dtype.kind != "f" or bool(np.all(np.abs(array) < LARGEST_FLOAT) and np.all(array % 1 == 0))
+        return [*map(int, array.reshape(-1).tolist())] if is_held else None
     op = emit.maker(value)
-    rule = None if op is None or not most or len(shape_of(op.outputs[0]) or ()) > 1 else RULES.get(op.kind)
+    rule = None if op is None or not most or len(shape_of(op.outputs[0]) or ()) > ranks else RULES.get(op.kind)
     if rule is None or op is None:
         return None
     if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
-        emit.parts[op.id] = rule(op, lambda input_: known_parts(emit, input_, most - 1))
+        found = rule(op, Reader(emit, most - 1))
+        emit.parts[op.id] = [*map(_held, found)] if found is not None and _is_float(op) else found
     return emit.parts[op.id]
 
 
-Read = Callable[[Value | None], Parts | None]  # known_parts of an input
-Rule = Callable[[Op, Read], Parts | None]
+class Reader(NamedTuple):
+    """Reads the inputs of an op.
+
+    ``most``: the ops between an input and what it is computed of.
+    """
+
+    emit: Emitter
+    most: int
+
+    def __call__(self, value: Value | None, ranks: int = 1) -> Parts | None:
+        """The elements of an input, as of :func:`_parts`."""
+        return _parts(self.emit, value, self.most, ranks)
 
 
-def _shape(op: Op, _: Read) -> Parts | None:
+Rule = Callable[[Op, Reader], Parts | None]
+
+
+def _is_float(op: Op) -> bool:
+    return op.outputs[0].dtype.numpy.kind == "f"
+
+
+def _held(number: int | None) -> int | None:
+    """An integer that f32 holds exactly."""
+    return number if number is not None and -LARGEST_FLOAT < number < LARGEST_FLOAT else None
+
+
+def _shape(op: Op, _: Reader) -> Parts | None:
     return None if op.inputs[0] is None else op.inputs[0].shape
 
 
-def _same(op: Op, parts: Read) -> Parts | None:
-    return parts(op.inputs[0])
+def _same(op: Op, parts: Reader) -> Parts | None:
+    return parts(op.inputs[0], MATRIX)
 
 
-def _cast(op: Op, parts: Read) -> Parts | None:
-    return parts(op.inputs[0]) if op.outputs[0].dtype.numpy.kind in "iu" else None
+def _cast(op: Op, parts: Reader) -> Parts | None:
+    if op.outputs[0].dtype in WIDE:
+        return parts(op.inputs[0])
+    return _towards(_cut)(op, parts) if op.outputs[0].dtype.numpy.kind in "iu" else None
 
 
-def _slice(op: Op, parts: Read) -> Parts | None:
-    src, places = parts(op.inputs[0]), [parts(input_) for input_ in op.inputs[1:]]
+def _slice(op: Op, parts: Reader) -> Parts | None:
+    rows, places = _rows(op.inputs[0], parts), [parts(input_) for input_ in op.inputs[1:]]
     numbers = [place[0] for place in places if place is not None and len(place) == 1]
-    if src is None or len(numbers) < len(places) or None in numbers:
+    if rows is None or len(numbers) < len(places) or None in numbers:
         return None
-    step = numbers[3] if len(numbers) > 3 else 1
-    return src[numbers[0] : numbers[1] : step]
+    taken = slice(numbers[0], numbers[1], numbers[3] if len(numbers) > 3 else 1)
+    rank = len(shape_of(op.outputs[0]) or ())
+    if rank == MATRIX and (numbers[2] if len(numbers) > 2 else 0) in (0, -rank):
+        rows = rows[taken]
+    else:
+        rows = [row[taken] for row in rows]
+    return [number for row in rows for number in row]
 
 
-def _concat(op: Op, parts: Read) -> Parts | None:
+def _transpose(op: Op, parts: Reader) -> Parts | None:
+    """The elements of a matrix column by column."""
+    rows, order = _rows(op.inputs[0], parts), op.attrs.get("order")
+    if rows is None or len(shape_of(op.outputs[0]) or ()) < MATRIX or order == (0, 1):
+        return parts(op.inputs[0], MATRIX)
+    return [number for column in zip(*rows, strict=True) for number in column]
+
+
+def _rows(value: Value | None, parts: Reader) -> list[Parts] | None:
+    """The rows of a matrix; one of a vector."""
+    found, shape = parts(value, MATRIX), None if value is None else shape_of(value)
+    if found is None or len(shape or ()) < MATRIX:
+        return None if found is None else [found]
+    width = (shape or ())[-1]
+    return [found[at : at + width] for at in range(0, len(found), width)] if type(width) is int and width else None
+
+
+def _concat(op: Op, parts: Reader) -> Parts | None:
     lists = [parts(input_) for input_ in op.inputs]
     return None if None in lists else [number for numbers_ in lists for number in numbers_ or ()]
 
 
-def _gather(op: Op, parts: Read) -> Parts | None:
+def _gather(op: Op, parts: Reader) -> Parts | None:
     src, places = parts(op.inputs[0]), parts(op.inputs[1])
     if src is None or places is None:
         return None
@@ -71,8 +142,8 @@ def _gather(op: Op, parts: Read) -> Parts | None:
 
 
 def _elementwise(function: Callable[..., int | None]) -> Rule:
-    def rule(op: Op, parts: Read) -> Parts | None:
-        operands = [operand for operand in map(parts, op.inputs) if operand is not None]
+    def rule(op: Op, parts: Reader) -> Parts | None:
+        operands = [operand for input_ in op.inputs if (operand := parts(input_)) is not None]
         count = max(map(len, operands), default=0)
         wide = [list(operand) * count if len(operand) == 1 else operand for operand in operands]
         if len(operands) < len(op.inputs) or any(len(operand) != count for operand in wide):
@@ -86,22 +157,64 @@ def _both(function: Callable[[int, int], int | None]) -> Rule:
     return _elementwise(lambda a, b: None if a is None or b is None else _whole(function(a, b)))
 
 
-def _whole(number: int | None) -> int | None:
-    return None if number is None else number + 0  # an int of a bool
+def _towards(rounded: Callable[[int, int], int | None]) -> Rule:
+    """A float as an integer: a quotient of integers, which f32 rounds to no other side of an integer."""
+
+    def rule(op: Op, parts: Reader) -> Parts | None:
+        quotient = parts.emit.maker(op.inputs[0])
+        if quotient is None or quotient.kind != "Divide" or not _is_float(quotient):
+            return parts(op.inputs[0])
+        return _both(rounded)(quotient, parts)
+
+    return rule
 
 
-def _divided(first: int, second: int) -> int | None:
+def _up(first: int, second: int) -> int | None:
+    return -(-first // second) if second > 0 else None
+
+
+def _down(first: int, second: int) -> int | None:
+    return first // second if second > 0 else None
+
+
+def _cut(first: int, second: int) -> int | None:
     """The quotient, where it is the same rounded down and towards 0."""
     return first // second if first >= 0 and second > 0 else None
 
 
-def _product(op: Op, parts: Read) -> Parts | None:
+def _positive(number: int | None) -> int | None:
+    return None if number is None else max(number, 0)
+
+
+def _within(op: Op, parts: Reader) -> Parts | None:
+    numbers, ends = parts(op.inputs[0]), [op.attrs.get("min", -math.inf), op.attrs.get("max", math.inf)]
+    if numbers is None or any(type(end) is not float or end % 1 not in (0, math.inf) for end in ends if end not in FAR):
+        return None
+    low, high = [None if end in FAR else int(end) for end in ends]  # type: ignore[arg-type]
+    bounded = [number if number is None or low is None else max(number, low) for number in numbers]
+    return [number if number is None or high is None else min(number, high) for number in bounded]
+
+
+def _rest(first: int, second: int) -> int | None:
+    """The rest of a division, where it is the same for both signs that a rest may have."""
+    return first % second if first >= 0 and second > 0 else None
+
+
+def _whole(number: int | None) -> int | None:
+    return None if number is None else number + 0  # an int of a bool
+
+
+def _quotient(op: Op, parts: Reader) -> Parts | None:
+    return None if _is_float(op) else _both(_cut)(op, parts)
+
+
+def _product(op: Op, parts: Reader) -> Parts | None:
     """The product of all numbers, such as the number of elements of a tensor."""
     numbers = parts(op.inputs[0])
     return None if numbers is None or op.attrs.get("axes", (0,)) not in ((0,), (-1,)) else [_multiplied(numbers)]
 
 
-def _size(op: Op, _: Read) -> Parts | None:
+def _size(op: Op, _: Reader) -> Parts | None:
     dims = None if op.inputs[0] is None else op.inputs[0].shape
     return None if dims is None else [_multiplied(dims)]
 
@@ -118,16 +231,22 @@ def _chosen(condition: int | None, first: int | None, second: int | None) -> int
 
 RULES: dict[str, Rule] = {
     "Shape": _shape,
-    **dict.fromkeys(HOST_RESHAPES, _same),
+    **dict.fromkeys(RESHAPES, _same),
     "Cast": _cast,
     "Slice": _slice,
+    "Transpose": _transpose,
     "Concat": _concat,
     "Gather": _gather,
     "Where": _elementwise(_chosen),
     "Add": _both(operator.add),
     "Subtract": _both(operator.sub),
     "Multiply": _both(operator.mul),
-    "Divide": _both(_divided),
+    "Divide": _quotient,
+    "Mod": _both(_rest),
+    "Ceil": _towards(_up),
+    "Floor": _towards(_down),
+    "Clamp": _within,
+    "ReLU": _elementwise(_positive),
     "Maximum": _both(max),
     "Minimum": _both(min),
     "Equal": _both(operator.eq),

@@ -19,6 +19,27 @@ def shape(emit, x):
     return emit.op("Shape", [x])
 
 
+def floats(emit, x):
+    """The shape, and numbers that fit into f32."""
+    return movement.cast(emit, shape(emit, x), og.f32)
+
+
+def rounded(emit, x, kind):
+    """A third of each dim, rounded by an op to an integer."""
+    quotient = emit.op("Divide", [floats(emit, x), np.float32([3])])
+    return movement.cast(emit, quotient if kind == "Cast" else emit.op(kind, [quotient]), og.s64)
+
+
+def matrix(emit, x):
+    return emit.op("Reshape", [emit.op("Concat", [shape(emit, x), numbers(1)], {"axis": 0}), numbers(2, 2)])
+
+
+def turned(emit, x):
+    """The rows of a matrix from the last to the first, column by column: pads as exporters write them."""
+    rows = movement.slice_(emit, matrix(emit, x), [-1], [-9], [0], [-1])
+    return emit.op("Reshape", [emit.op("Transpose", [rows], {"order": (1, 0)}), numbers(-1)])
+
+
 # By case: the kinds of the ops, a function of the emitter and x that makes a vector, and what is known of it.
 CASES = {
     "Shape": (lambda e, x: shape(e, x), [None, None, 8]),
@@ -58,6 +79,43 @@ CASES = {
     ),
     "Size": (lambda e, x: e.op("Size", [e.op("Concat", [shape(e, x), numbers(2)], {"axis": 0})]), [4]),
     "Size of unknown dims": (lambda e, x: e.op("Size", [x]), [None]),
+    "Transpose": (turned, [8, None, 1, None]),
+    "Slice of columns": (
+        lambda e, x: e.op(
+            "Reshape",
+            [
+                movement.slice_(e, matrix(e, x), [1], [2], [1]),
+                numbers(-1),
+            ],
+        ),
+        [None, 1],
+    ),
+    "Mod": (lambda e, x: e.op("Mod", [shape(e, x), numbers(3)]), [None, None, 2]),
+    "Ceil": (lambda e, x: rounded(e, x, "Ceil"), [None, None, 3]),
+    "Floor": (lambda e, x: rounded(e, x, "Floor"), [None, None, 2]),
+    "Cast of a quotient": (lambda e, x: rounded(e, x, "Cast"), [None, None, 2]),
+    "Clamp": (
+        lambda e, x: movement.cast(e, e.op("Clamp", [floats(e, x)], {"min": 0.0, "max": 7.0}), og.s64),
+        [None, None, 7],
+    ),
+    "ReLU": (
+        lambda e, x: movement.cast(e, e.op("ReLU", [e.op("Subtract", [floats(e, x), np.float32([9])])]), og.s64),
+        [None, None, 0],
+    ),
+    "StaticReshape": (
+        lambda e, x: movement.cast(
+            e, e.op("StaticReshape", [floats(e, x)], {"shape": (3,), "special_zero": False}), og.s64
+        ),
+        [None, None, 8],
+    ),
+    "A number that f32 does not hold": (
+        lambda e, x: movement.cast(e, e.op("Multiply", [floats(e, x), np.float32([2**22])]), og.s64),
+        [None, None, None],
+    ),
+    "Half of a number": (
+        lambda e, x: movement.cast(e, e.op("Multiply", [floats(e, x), np.float32([0.5])]), og.s64),
+        None,
+    ),
     "Absolute value": (lambda e, x: e.op("Abs", [shape(e, x)]), None),
 }
 
@@ -93,6 +151,8 @@ BY_HAND = [
     ("Slice", [[1, 2], [0, 0], [2]], None),
     ("Slice", [[1, 2], [0], None], None),
     ("Slice", [None, [0], [2]], None),
+    ("Mod", [[7, 7, -7, 7, None], [4, 0, 4, -4, 4]], [3, None, None, None, None]),
+    ("ReLU", [[3, -3, None]], [3, 0, None]),
     ("Concat", [[1], [None, 2]], [1, None, 2]),
     ("Concat", [[1], None], None),
     ("Gather", [[4, 5, 6], [2, -3]], [6, 4]),
@@ -115,11 +175,25 @@ BY_HAND = [
 ]
 
 
+class ByHand:
+    """Reads what is known of tensors that no op makes."""
+
+    emit = SimpleNamespace(maker=lambda value: None)
+
+    def __call__(self, tensor, ranks=1):
+        return tensor.known
+
+
 def ruled(kind, inputs, dtype="s64", **attrs):
     """What a rule says of the result of an op with these attributes, from what is known of its inputs."""
-    tensors = [SimpleNamespace(known=known, shape=known) for known in inputs]
-    op = SimpleNamespace(inputs=tensors, attrs=attrs, outputs=[SimpleNamespace(dtype=og.DataType(dtype))])
-    return RULES[kind](op, lambda tensor: tensor.known)
+    tensors = [
+        SimpleNamespace(known=known, shape=known if kind == "Size" or known is None else (len(known),))
+        for known in inputs
+    ]
+    op = SimpleNamespace(
+        kind=kind, inputs=tensors, attrs=attrs, outputs=[SimpleNamespace(dtype=og.DataType(dtype), shape=(1,))]
+    )
+    return RULES[kind](op, ByHand())
 
 
 @pytest.mark.parametrize(("kind", "inputs", "expected"), BY_HAND)
@@ -134,8 +208,8 @@ def test_a_product_of_one_axis_is_known(axes, expected):
     assert ruled("ReduceProd", [[2, 3]], axes=axes) == expected
 
 
-@pytest.mark.parametrize(("dtype", "is_known"), [("s32", 1), ("u8", 1), ("boolean", 0), ("f32", 0), ("bf16", 0)])
-def test_casts_to_integers_alone_keep_what_is_known(dtype, is_known):
+@pytest.mark.parametrize(("dtype", "is_known"), [("s32", 1), ("u8", 1), ("boolean", 0), ("f32", 1), ("bf16", 0)])
+def test_casts_to_integers_and_wide_floats_keep_what_is_known(dtype, is_known):
     assert ruled("Cast", [[2, None]], dtype) == ([2, None] if is_known else None)
 
 

@@ -92,6 +92,16 @@ def test_a_quotient_of_polynomials_is_one_if_nothing_is_left():
     assert {type(quotient), type(rest)} == {OpenSize}
 
 
+def test_a_quotient_by_a_number_has_one_form():
+    _, n, m = opened(37, 5)
+    assert (n - 4) // 4 + 1 is n // 4
+    assert (n // 4) // 2 is n // 8
+    assert (n * 6 + m) // 3 is n * 2 + m // 3
+    assert (n + 7) % 7 is n % 7
+    assert (n * m + 3) // 3 is n * m // 3 + 1
+    assert [present(one) for one in ((n - 40) // 4, (n - 40) % 4, (m - 9) // 2 // 3)] == [-1, 1, -1]
+
+
 def test_unequal_polynomials_are_other_keys():
     _, n, m = opened(5, 5)
     assert len({n, m, 5}) == 3
