@@ -13,6 +13,7 @@ load = pytest.importorskip("onegraph.onnx").load
 TOKENS, ROWS, IMAGE = "int64[b,t]", "float[b,t,8]", "float[b,4,h,w]"
 NUMBERS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64 s0 = {0}, int64 s1 = {1}"
 LENGTH = "n=Shape<start=1,end=2>(x) s=Squeeze(n,zero)"
+TABLE = "rows of a table that meet weights"
 # The type of x, and the nodes that make y. e is a table of 64 rows of 8 numbers, p has the places 0 to 63 in one row.
 MODELS = {
     "slice of the places": (TOKENS, f"{LENGTH} q=Slice(p,zero,n,one) a=Gather(e,x) c=Gather(e,q) y=Add(a,c)"),
@@ -83,6 +84,19 @@ MODELS = {
         "d=Shape(x) e0=Div(d,eights) e1=Mul(e0,axes4) e2=Sub(e1,e1) e3=Sub(e2,e1) q=Concat<axis=0>(e3,e2) "
         "f=Pad(x,q) y=Relu(f)",
     ),
+    "image padded to whole strides, as exporters compute it": (
+        IMAGE,
+        "d=Shape<start=2,end=4>(x) f=Cast<to=1>(d) q=Div(f,twof) u=Ceil(q) m=Mul(u,twof) a0=Sub(m,f) a1=Cast<to=7>(a0) "
+        "hs=Slice(a1,zero,one,zero) ws=Slice(a1,one,two,zero) "
+        "k=Concat<axis=0>(zero,ws,zero,hs,zero,zero,zero,zero) r=Reshape(k,pairs) t0=Slice(r,minus,far,zero,minus) "
+        "t=Transpose<perm=[1,0]>(t0) j=Reshape(t,minus) c=Pad(x,j) y=MaxPool<kernel_shape=[2,2],strides=[2,2]>(c)",
+    ),
+    "image padded to windows": (
+        IMAGE,
+        "d=Shape<start=2,end=3>(x) r=Mod(d,two) c=Sub(two,r) e1=Mod(c,two) "
+        "k=Concat<axis=0>(zero,zero,zero,zero,zero,zero,e1,zero) f=Pad(x,k) y=Relu(f)",
+    ),
+    TABLE: (ROWS, f"{LENGTH} q=Slice(e,zero,n,zero) c=MatMul(q,u8) d=MatMul(c,u8) y=Add(x,d)"),
     "blocks of pixels from channels": (IMAGE, "a=Relu(x) y=DepthToSpace<blocksize=2>(a)"),
     "blocks of pixels from channels, channels first": (IMAGE, 'y=DepthToSpace<blocksize=2,mode="CRD">(x)'),
     "channels from blocks of pixels": (
@@ -165,6 +179,11 @@ def made(model):
         "more": np.float32([1, 1, 1.3, 2.6]),
         "larger": np.float32([1, 1, 1.5, 1.5]),
         "near": np.array([0, 5, -2, 1]).reshape(1, 1, 4, 1).repeat(4, 1),
+        "twof": np.float32([2]),
+        "pairs": np.array([-1, 2]),
+        "minus": np.array([-1]),
+        "far": np.array([-9]),
+        "u8": np.linspace(-0.5, 0.5, 64, dtype=np.float32).reshape(8, 8),
         "halves": np.float32([1, 1, 0.5, 0.5]),
     }
     proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
@@ -192,3 +211,4 @@ def test_further_sizes_take_the_same_steps(model):
     info = compiled.cache_info()
     assert compiled._programs._open.error is None
     assert HASHES_CONSTANTS or info.reused >= 3
+    assert model != TABLE or not info.partitions

@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from ..._util.open_numbers import has_open_numbers
 from ...capi.settings import has_avx2, is_native
 from ...faults.use import DEQUANTIZATIONS, MOVES
 from ...ir.op import Array, Op, schema_of
@@ -42,10 +43,14 @@ PRODUCTS = frozenset(["PackedMatMul", "PackedExperts"])
 def multiply_packed(edit: Edit, options: Options) -> None:
     """Put steps of executor ``packed`` in the place of such products, and of rows of such tables.
 
-    Steps on constants alone stay as they are, as a later pass computes them.
+    Steps on constants alone stay as they are, as a later pass computes them, unless they read sizes that are open.
     """
     found = _PackedProducts(edit, options)
-    constants = {number for number, value in edit.graph.values.items() if value.constant is not None}
+    constants = {
+        number
+        for number, value in edit.graph.values.items()
+        if value.constant is not None and not has_open_numbers(value.constant)
+    }
     for step in edit.graph.steps:
         if step.inputs and constants.issuperset(step.inputs):
             constants.update(step.outputs)
