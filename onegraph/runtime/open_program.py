@@ -16,7 +16,8 @@ import numpy as np
 
 from .._util.interpreter_tricks import written_function
 from .._util.open_numbers import has_open_numbers, numbers_at
-from .._util.open_sizes import OpenSize, OpenSizes, TooManyGuardsError, present
+from .._util.open_sizes import OpenSize, present
+from .._util.size_symbols import OpenSizes, TooManyGuardsError
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share

@@ -14,17 +14,8 @@ import pytest
 import onegraph as og
 from onegraph._util.interpreter_tricks import written_function
 from onegraph._util.open_numbers import numbers_of
-from onegraph._util.open_sizes import (
-    MOST_GUARDS,
-    OpenSize,
-    OpenSizes,
-    TooManyGuardsError,
-    computed,
-    is_open,
-    is_whole,
-    present,
-    settled,
-)
+from onegraph._util.open_sizes import OpenSize, computed, is_open, is_whole, present, settled
+from onegraph._util.size_symbols import MOST_GUARDS, OpenSizes, TooManyGuardsError
 from onegraph.builder.graph import DataGraph
 from onegraph.lowering.resize_axes import scaled
 from onegraph.transform.present import at_present
@@ -220,7 +211,8 @@ def test_a_settled_size_holds_for_its_value_alone():
 @pytest.mark.parametrize("flags", [[], ["-O"]], ids=["plain", "optimized"])
 def test_questions_are_noted_without_assertions_too(flags):
     code = (
-        "from onegraph._util.open_sizes import OpenSizes, settled\n"
+        "from onegraph._util.open_sizes import settled\n"
+        "from onegraph._util.size_symbols import OpenSizes\n"
         "sizes = OpenSizes([6])\n"
         "settled(sizes.symbols[0])\n"
         "print(len(sizes.conditions()))"

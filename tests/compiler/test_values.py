@@ -9,7 +9,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import onegraph as og
 from onegraph._util.interpreter_tricks import written_function
-from onegraph._util.open_sizes import OpenSizes, present
+from onegraph._util.open_sizes import present
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.compiler.arithmetic import flops
 from onegraph.compiler.codings import PLAIN, Coding, numbers_of
 from onegraph.compiler.integer_bounds import IntegerBounds

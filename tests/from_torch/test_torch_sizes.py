@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv  # noqa: E402
 from torch.utils._sympy.functions import FloorDiv, ToFloat, TruncToInt  # noqa: E402
 
 import onegraph.torch  # noqa: E402
-from onegraph._util.open_sizes import OpenSizes  # noqa: E402
+from onegraph._util.size_symbols import OpenSizes  # noqa: E402
 from onegraph.capi import compilation  # noqa: E402
 from onegraph.compiler.library_steps import NoParametersError  # noqa: E402
 from onegraph.frontends.torch import sizes  # noqa: E402

@@ -16,7 +16,8 @@ import torch
 from torch.fx import Node as FxNode
 
 from ..._util.interpreter_tricks import written_function
-from ..._util.open_sizes import OpenSize, OpenSizes, is_open
+from ..._util.open_sizes import OpenSize, is_open
+from ..._util.size_symbols import OpenSizes
 from ...builder.graph import DataGraph
 from ...compiler.library_steps import NoParametersError
 from ...graph import Graph

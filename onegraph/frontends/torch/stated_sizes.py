@@ -12,7 +12,8 @@ import torch
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod, ToFloat, TruncToInt
 
 from ..._util.interpreter_tricks import written_function
-from ..._util.open_sizes import OpenSizes, computed, present
+from ..._util.open_sizes import computed, present
+from ..._util.size_symbols import OpenSizes
 from ...compiler.library_steps import NoParametersError
 from ...lowering.resize_axes import LARGEST_DENOMINATOR, scaled
 
