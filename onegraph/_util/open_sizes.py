@@ -10,14 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from .polynomials import Monomial, quotient_of
 
-if TYPE_CHECKING:
-    from .size_symbols import OpenSizes
-
 Terms = tuple[tuple[Monomial, int], ...]  # monomials and their factors, in order
+
+
+class Symbols(Protocol):
+    """What open sizes are polynomials of; see ``size_symbols``."""
+
+    pinned: set[str]
+    divided: dict[int, tuple[Any, Any]]
+    atoms: list[OpenSize]
+    symbols: list[OpenSize]
+
+    def size(self, terms: Mapping[Monomial, int], value: int) -> Any:
+        """The size of a polynomial."""
+
+    def call(self, function: str, value: int, *arguments: Any) -> OpenSize:
+        """The result of a function that is no polynomial."""
+
+    def code(self, size: Any) -> str:
+        """A size as an expression of Python."""
+
+    def guard(self, condition: str, holds: bool) -> bool:
+        """Note the answer to a question about sizes, and return it."""
 
 
 def _terms(size: Any) -> dict[Monomial, int]:
@@ -38,7 +56,7 @@ class OpenSize:
 
     __slots__ = ("_hash", "_memo", "sizes", "terms", "value")
 
-    def __init__(self, sizes: OpenSizes, terms: Terms, value: int) -> None:
+    def __init__(self, sizes: Symbols, terms: Terms, value: int) -> None:
         self.sizes, self.terms, self.value = sizes, terms, value
         self._hash = hash((id(sizes), terms))
         self._memo: dict[object, Any] = {}  # what an operator gave for another number
@@ -228,7 +246,7 @@ def settled(size: Any) -> int:
 
 
 def computed(function: str, value: int, size: Any) -> Any:
-    """The value of a function of a size; of an open one, what ``OpenSizes.call`` makes, which asks nothing."""
+    """The value of a function of a size; of an open one, what ``Symbols.call`` makes, which asks nothing."""
     return size.sizes.call(function, value, size) if type(size) is OpenSize else value
 
 
@@ -242,7 +260,7 @@ def _is_size(value: object) -> bool:
     return kind is OpenSize or kind is int or kind is bool
 
 
-def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
+def _quotient(sizes: Symbols, first: Any, second: Any) -> tuple[Any, Any]:
     """Quotient and remainder: a polynomial and 0 if there is one, otherwise a symbol of its own."""
     value, rest = divmod(present(first), present(second))
     if type(second) is OpenSize:
@@ -259,7 +277,7 @@ def _quotient(sizes: OpenSizes, first: Any, second: Any) -> tuple[Any, Any]:
     return quotient, remainder
 
 
-def _simpler(sizes: OpenSizes, terms: Mapping[Monomial, int], divisor: int) -> Any:
+def _simpler(sizes: Symbols, terms: Mapping[Monomial, int], divisor: int) -> Any:
     """A quotient by a number in the form that it has however it was computed; None if that is a symbol of its own.
 
     Multiples of the number stand outside of the quotient, and a quotient of a quotient is one.
@@ -276,5 +294,5 @@ def _simpler(sizes: OpenSizes, terms: Mapping[Monomial, int], divisor: int) -> A
     return _quotient(sizes, first, second * divisor)[0] if type(second) is int and second > 0 else None
 
 
-def _value(sizes: OpenSizes, terms: Mapping[Monomial, int]) -> int:
+def _value(sizes: Symbols, terms: Mapping[Monomial, int]) -> int:
     return sum(count * prod([sizes.atoms[number].value for number in term]) for term, count in terms.items())

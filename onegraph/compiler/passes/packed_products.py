@@ -182,15 +182,8 @@ class _PackedProducts:
         """Whether a transpose exchanges the axes of one matrix."""
         shape = self._graph.values[step.inputs[0]].shape
         order = step.attrs.get("order")
-        return (
-            is_matrix(shape)
-            and isinstance(order, tuple)
-            and [*order[-2:]]
-            in (
-                [len(shape) - 1, len(shape) - 2],
-                [-1, -2],
-            )
-        )
+        last = [len(shape) - 1, len(shape) - 2], [-1, -2]
+        return is_matrix(shape) and isinstance(order, tuple) and [*order[-2:]] in last
 
     def _halves_of_table(self, number: int) -> Packed | None:
         """A table of 16-bit numbers, which others would cast as a whole."""

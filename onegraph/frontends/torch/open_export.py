@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node as FxNode
 
 from ..._util.interpreter_tricks import written_function
-from ..._util.open_sizes import OpenSize, is_open
+from ..._util.open_sizes import OpenSize, Symbols, is_open
 from ..._util.size_symbols import OpenSizes
 from ...builder.graph import DataGraph
 from ...compiler.library_steps import NoParametersError
@@ -239,7 +239,7 @@ class _Unknown:
             terms.append(reduce(lambda a, b: emit.op("Multiply", [a, b], edition="host"), factors))
         return reduce(lambda a, b: emit.op("Add", [a, b], edition="host"), terms)
 
-    def _atom(self, sizes: OpenSizes, atom: int) -> Value:
+    def _atom(self, sizes: Symbols, atom: int) -> Value:
         """The number that an atom of a size is: a dim of an input, or a quotient."""
         if atom < len(sizes.symbols):
             return self._size(sizes.symbols[atom])
