@@ -66,11 +66,20 @@ def moment(environment: Mapping[str, Any]) -> str:
     return f"{environment['onegraph']}, {environment['date']}" if "date" in environment else environment["onegraph"]
 
 
+def day(environment: Mapping[str, Any]) -> str:
+    """The date of the measurement; where results have no date, the commit that was measured, or the version."""
+    version = str(environment["onegraph"])
+    return str(environment.get("date") or version.partition("(")[2].rstrip(")") or version)
+
+
+def processors(environment: Mapping[str, Any]) -> str:
+    """The number and the kind of the processors."""
+    return f"{environment['processors']} processors of an {environment['cpu']} ({environment['isa']})"
+
+
 def machine(environment: Mapping[str, Any]) -> str:
     """The machine, and the versions of the library and of the peers."""
     versions = {"oneDNN": environment["library"]}
     versions |= {title: environment[name] for name, title in PACKAGES.items() if name in environment}
-    return (
-        f"{environment['processors']} processors of an {environment['cpu']} ({environment['isa']}) with "
-        f"{environment['threads']} threads: " + ", ".join(f"{name} {version}" for name, version in versions.items())
-    )
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{processors(environment)} with {environment['threads']} threads: {named}"

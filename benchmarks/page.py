@@ -49,15 +49,14 @@ SECTIONS = {
 }
 # The rows of the README: a benchmark whose rows are models, and how the row is called.
 MODELS = {
-    "inference": "three models, built op by op",
+    "inference": "built op by op",
     "training": "training steps",
-    "onnx": "models in the ONNX format",
-    "torch": "modules, by `torch.compile`",
+    "onnx": "ONNX models",
+    "torch": "`torch.compile`",
 }
 READ = (
-    "Each number is the peer's time divided by the time of onegraph, a geometric mean over models, data types and "
-    "batches: more than 1 means that onegraph is faster. All contenders take turns. "
-    f"`{glance.MISSING}` means that the peer cannot run the models or is not measured."
+    "A number is the peer's time divided by the time of onegraph, the geometric mean of the rows: more than 1 means that "
+    f"onegraph is faster. `{glance.MISSING}`: the peer cannot run the models or is not measured."
 )
 HOW = (
     "In a row, the first contender has its median time. Each other number is the time of that contender divided by "
@@ -83,16 +82,17 @@ def written(results: Results) -> dict[Path, str]:
 
 
 def _summary(results: Results) -> Iterator[str]:
-    """A table of means, how to read it, and on what it was measured."""
+    """A table of means, how to read it, and the processors; the page has the versions of all packages."""
     models = {title: results[name] for name, title in MODELS.items() if name in results}
     peers = list(glance.PEERS)
     yield f"\n| | rows | {' | '.join(glance.PEERS.values())} | measured |\n| --- | ---: |{' ---: |' * len(peers)} --- |"
     for title, result in models.items():
         mean = glance.means(glance.lines(result["rows"]))
         numbers = " | ".join(glance.label(mean.get(peer)) for peer in peers)
-        yield f"| {title} | {len(result['rows'])} | {numbers} | {glance.moment(result['environment'])} |"
-    places = dict.fromkeys(glance.machine(result["environment"]) for result in models.values())
-    yield "\n" + fill(f"{READ} Measured on {'; and on '.join(places)}.", 120)
+        yield f"| {title} | {len(result['rows'])} | {numbers} | {glance.day(result['environment'])} |"
+    places = dict.fromkeys(glance.processors(result["environment"]) for result in models.values())
+    links = f"[All rows](docs/{PAGE.name}); [why it is fast, and what stays slow](docs/performance.md)."
+    yield "\n" + fill(f"{READ} Measured on {'; and on '.join(places)}. {links}", 120)
 
 
 def markdown(results: Results) -> str:
