@@ -55,8 +55,8 @@ MODELS = {
     "torch": "`torch.compile`",
 }
 READ = (
-    "A number is the peer's time divided by the time of onegraph, the geometric mean of the rows: more than 1 means that "
-    f"onegraph is faster. `{glance.MISSING}`: the peer cannot run the models or is not measured."
+    "A number is the peer's time divided by the time of onegraph, the geometric mean of the rows: more than 1 means "
+    f"that onegraph is faster. `{glance.MISSING}`: the peer cannot run the models or is not measured."
 )
 HOW = (
     "In a row, the first contender has its median time. Each other number is the time of that contender divided by "

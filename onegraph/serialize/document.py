@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 
 from .._util.counted import counted
 from .._util.records import record
@@ -23,6 +24,8 @@ from .json_text import Twice, decode, json_word
 
 UNKNOWN = S64_MIN  # an unknown dim; a shape with this single dim has unknown rank
 MAX_ID = 2**64 - 1
+ID = "an id: an integer from 0 to 2**64 - 1"
+S64 = "an integer of 64 bits"
 MAX_KEY = 256
 F32_LIMIT = 3.4028235677973366e38  # numbers from this limit on round to infinity in 32 bits
 # Attribute kind in the specification -> attribute type in the JSON form.
@@ -122,7 +125,21 @@ def json_integer(value: object, where: str, least: int, most: int, what: str) ->
 
 def json_identifier(value: object, where: str) -> int:
     """``value`` as an id of an op or a tensor; FormatError if it is not one."""
-    return json_integer(value, where, 0, MAX_ID, "an id: an integer from 0 to 2**64 - 1")
+    return json_integer(value, where, 0, MAX_ID, ID)
+
+
+def json_integers(value: object, where: str, least: int, most: int, what: str) -> list[int]:
+    """``value`` as an array of integers from ``least`` to ``most``; FormatError names the first that is none."""
+    values = json_array(value, where)
+    if not all(type(element) is int and least <= element <= most for element in values):
+        for index, element in enumerate(values):
+            json_integer(element, f"{where}[{index}]", least, most, what)
+    return cast("list[int]", values)
+
+
+def json_identifiers(value: object, where: str) -> list[int]:
+    """``value`` as an array of ids of ops or tensors; FormatError names the first that is none."""
+    return json_integers(value, where, 0, MAX_ID, ID)
 
 
 def document(raw: Json) -> Document:
@@ -145,7 +162,7 @@ def document(raw: Json) -> Document:
 def _ports(raw: Json, key: str) -> tuple[int, ...] | None:
     if key not in raw:
         return None
-    return tuple(json_identifier(value, f"{key}[{index}]") for index, value in enumerate(json_array(raw[key], key)))
+    return tuple(json_identifiers(raw[key], key))
 
 
 def _required(raw: Json, key: str, where: str) -> object:
@@ -175,6 +192,8 @@ def _attr(value: object, where: str) -> AttrForm:
     content, place = _required(raw, "value", where), f"{where}.value"
     if not kind.endswith("[]"):
         return kind, _scalar(kind, content, place)
+    if kind == "s64[]":
+        return kind, json_integers(content, place, S64_MIN, S64_MAX, S64)
     elements = json_array(content, place)
     return kind, [_scalar(kind[:-2], element, f"{place}[{index}]") for index, element in enumerate(elements)]
 
@@ -183,7 +202,7 @@ def _scalar(kind: str, value: object, where: str) -> object:
     if kind == "string":
         return json_string(value, where)
     if kind == "s64":
-        return json_integer(value, where, S64_MIN, S64_MAX, "an integer of 64 bits")
+        return json_integer(value, where, S64_MIN, S64_MAX, S64)
     if kind == "bool":
         if value not in (0, 1) or isinstance(value, float):
             raise FormatError(where, json_word(value), "0 or 1")
@@ -251,7 +270,7 @@ def json_strides(value: object, where: str) -> tuple[int, ...] | None:
     if len(values) > MAX_RANK:
         raise FormatError(where, counted(len(values), "stride"), f"at most {MAX_RANK}")
     what = f"a number of elements, or {UNKNOWN} where it is unknown"
-    declared = [json_integer(value, f"{where}[{place}]", UNKNOWN, S64_MAX, what) for place, value in enumerate(values)]
+    declared = json_integers(values, where, UNKNOWN, S64_MAX, what)
     if UNKNOWN in declared:
         return None
     for index, stride in enumerate(declared):

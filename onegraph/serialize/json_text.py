@@ -66,14 +66,16 @@ def decode(text: str | bytes) -> object:
     if len(text) > MAX_BYTES:
         raise FormatError("text", counted(len(text), "character"), f"at most {MAX_BYTES}")
     try:
+        # The parser is several times faster if it calls no function for each integer.
+        decoder = _DECODER if _LONG.search(text) is None else _COUNTING_DECODER
         try:
-            value = _DECODER.decode(text)
+            value = decoder.decode(text)
         except json.JSONDecodeError:
             if _NUMBERS.search(text) is None:
                 raise
             # C++ prints infinity and NaN as words that JSON does not have.
             text = _NOT_FINITE.sub(_as_python, text)
-            value = _DECODER.decode(text)
+            value = decoder.decode(text)
     except json.JSONDecodeError as error:
         given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
         raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
@@ -141,7 +143,9 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return twice
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=_real, object_pairs_hook=_pairs)
+_DECODER = json.JSONDecoder(strict=False, parse_float=_real, object_pairs_hook=_pairs)
+_COUNTING_DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=_real, object_pairs_hook=_pairs)
+_LONG = re.compile(rf"(?<![0-9])[0-9]{{{MAX_DIGITS}}}")  # a number may have more digits, or its sign is one more
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|-?[0-9][0-9.eE+-]*', re.DOTALL)
 _NUMBERS = re.compile(r"\b(?:inf|nan)\b")
 _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:inf|nan)\b', re.DOTALL)
@@ -154,13 +158,13 @@ def _as_python(match: re.Match[str]) -> str:
 
 def _is_shallow(whole: object) -> bool:
     """Whether nesting is within ``MAX_DEPTH``; FormatError if an object inside ``whole`` has a key twice."""
-    level: list[object] = [whole]
+    level = [whole] if isinstance(whole, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
             child
             for value in level
-            if isinstance(value, (dict, list))
             for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, (dict, list))
         ]
         if not level:
             return True

@@ -14,6 +14,7 @@ from .document import (
     TensorForm,
     json_array,
     json_identifier,
+    json_identifiers,
     json_integer,
     json_object,
     json_real,
@@ -97,10 +98,7 @@ def read_names(whole: Json) -> Names:
         _pairs(raw, "outputs") if "outputs" in raw else None,
         _output_strides(raw),
         dict(_pairs(raw, "constants")),
-        frozenset(
-            json_identifier(number, f"{KEY}.vectors[{index}]")
-            for index, number in enumerate(json_array(raw.get("vectors", []), f"{KEY}.vectors"))
-        ),
+        frozenset(json_identifiers(raw.get("vectors", []), f"{KEY}.vectors")),
         tuple(
             tensor_form(value, f"{KEY}.tensors[{index}]")
             for index, value in enumerate(json_array(raw.get("tensors", []), f"{KEY}.tensors"))
@@ -129,6 +127,7 @@ def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
 
 def _variables(raw: Json) -> dict[int, str]:
     found: dict[int, str] = {}
+    taken: set[str] = set()
     outputs = {name for _, name in _pairs(raw, "outputs")}
     inputs = {number for number, _ in _pairs(raw, "inputs")}
     for index, value in enumerate(json_array(raw.get("variables", []), f"{KEY}.variables")):
@@ -138,9 +137,10 @@ def _variables(raw: Json) -> dict[int, str]:
         if number not in inputs or number in found:
             raise FormatError(f"{where}.id", json_word(number), "the id of an input, each once")
         next_value = json_string(entry["next"], f"{where}.next") if "next" in entry else ""
-        if next_value and (next_value not in outputs or next_value in found.values()):
+        if next_value and (next_value not in outputs or next_value in taken):
             raise FormatError(f"{where}.next", shown(next_value), "the name of an output, each once")
         found[number] = next_value
+        taken.add(next_value)
     return found
 
 

@@ -69,6 +69,7 @@ class _Building:
             if use.id in data or use.id in wanted or use.id not in names.constants:
                 self.uses.setdefault(use.id, []).append(use)
         self.input_names = dict(names.inputs)
+        self.taken = {name for _, name in (*names.inputs, *(names.outputs or ()))}
         self.tensors: dict[int, LogicalTensor] = {}
         self.notes: list[Violation] = []
         self.errors: list[Violation] = []
@@ -164,8 +165,7 @@ class _Building:
     def _unnamed(self, number: int) -> str:
         """A free name for an input that has none in the file, such as a constant without data."""
         name = f"t{number}"
-        taken = {other for _, other in (*self.names.inputs, *(self.names.outputs or ()))}
-        while name in taken:
+        while name in self.taken:
             name += "_"
         return name
 

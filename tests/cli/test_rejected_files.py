@@ -7,12 +7,14 @@ import os
 import random
 import subprocess
 import sys
+import time
 import zipfile
 from contextlib import suppress
 
 import numpy as np
 import pytest
 from helpers.json_files import (
+    UNKNOWN,
     assert_library_reads,
     assert_same,
     file,
@@ -250,6 +252,60 @@ def test_failure_names_the_option():
 
 
 # Saving and loading ---------------------------------------------------------------------------------------------------
+
+
+def without_names(named):
+    """Many inputs beside many names of outputs."""
+    count, names = 250, 25_000
+    ops = [relu(n, count + n, n) for n in range(count)]
+    inputs = [{"id": n, "name": f"x{n}"} for n in range(count * named)]
+    outputs = [{"id": count, "name": f"y{n}"} for n in range(names)]
+    return file(*ops, onegraph={"inputs": inputs, "outputs": outputs})
+
+
+def variables(following):
+    """Many variables, each with the name of its next value or without."""
+    count = 6000
+    ids = [{"id": n, "name": f"x{n}"} for n in range(count)]
+    entries = [{"id": n, **({"next": f"y{n}"} if following else {})} for n in range(count)]
+    outputs = [{"id": count, "name": f"y{n}"} for n in range(count)]
+    return file(relu(0, count), onegraph={"inputs": ids, "outputs": outputs, "variables": entries})
+
+
+def axes(kind):
+    """An op with more axes than a tensor can have."""
+    shapes = tensor(0, "f32", [1, 2]), tensor(1, "f32", [UNKNOWN])
+    one = op(0, kind, [shapes[0]], [shapes[1]], {"axes": [*range(6000)]})
+    return file(one, onegraph={"ops": {"0": {"edition": "host"}}})
+
+
+@pytest.mark.parametrize(
+    ("whole", "like"),
+    [
+        (without_names(named=False), without_names(named=True)),
+        (variables(following=True), variables(following=False)),
+        (axes("Squeeze"), axes("Unsqueeze")),
+    ],
+    ids=["inputs without names", "variables", "axes"],
+)
+def test_time_grows_with_the_size_alone(whole, like):
+    times = []
+    for text in (json.dumps(like), json.dumps(whole)):
+        begin = time.process_time()
+        with suppress(og.FormatError, og.SpecError):
+            og.Graph.from_json(text)
+        times.append(time.process_time() - begin)
+    assert times[1] < 2 * times[0] + 0.03
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("other", ["", "0" * 300])  # many digits in a text are no number
+def test_refuses_numbers_of_many_digits(sign, other):
+    digits = sign + "9" * (256 - len(sign))
+    assert json_text.decode(f'{{"a": "{other}", "b": {digits}}}') == {"a": other, "b": int(digits)}
+    with pytest.raises(og.FormatError, match="at most 256") as caught:
+        json_text.decode(f'{{"a": "{other}", "b": {digits}9}}')
+    assert caught.value.where == f"line 1 column {16 + len(other)}"
 
 
 @pytest.fixture

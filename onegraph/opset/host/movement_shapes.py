@@ -68,13 +68,14 @@ def squeeze_shape(call: Call) -> tuple[Shape, ...]:
 
 def squeezed_are_one(call: Call) -> Iterable[Finding]:
     """Every one of axes names an axis of size 1."""
-    src = call.shape("src")
-    for axis in call.s64s("axes") if src is not None else ():
-        found = normalize_axis(axis, len(src or ()))
-        if found is None:
-            yield Finding("axes", list(call.s64s("axes")), axis_of(len(src or ()), which="axes"))
-        elif src is not None and src[found] not in (1, None):
-            yield Finding("axes", list(call.s64s("axes")), f"axes of size 1 of {show(src)}")
+    src, axes = call.shape("src"), call.s64s("axes")
+    if src is None:
+        return
+    found = {normalize_axis(axis, len(src)) for axis in axes}
+    if None in found:
+        yield Finding("axes", list(axes), axis_of(len(src), which="axes"))
+    if any(axis is not None and src[axis] not in (1, None) for axis in found):
+        yield Finding("axes", list(axes), f"axes of size 1 of {show(src)}")
 
 
 def unsqueeze_shape(call: Call) -> tuple[Shape, ...]:
