@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -23,15 +23,44 @@ from .signature_cache import signature
 from .tensors import GraphTensors
 from .transaction import adds, atomic
 
+if TYPE_CHECKING:
+    from .op_methods import Operand, SingleOutput
+
 
 class OpAdding(GraphTensors):
     """The calls that add ops: :meth:`op`, Python's operators, and the cast of a bias."""
+
+    @overload
+    def op(
+        self,
+        kind: SingleOutput,
+        inputs: Sequence[Operand | None] | LogicalTensor,
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        dtype: object = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> LogicalTensor: ...
+
+    @overload
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[Operand | None] | LogicalTensor,
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        dtype: object = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> Any: ...
 
     @atomic
     def op(
         self,
         kind: str,
-        inputs: Sequence[LogicalTensor | None] | LogicalTensor,
+        inputs: Sequence[Operand | None] | LogicalTensor,
         attrs: Mapping[str, object] | None = None,
         *,
         name: str | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import HOST
+from ..opset.editions.registry import EDITIONS, HOST, edition
 from ..opset.ops.normalization import affine_outputs, stats_outputs
 from ..opset.schema import Call, Schema, required_outputs
 from ..opset.signature import Attribute
@@ -54,10 +54,21 @@ def stub() -> str:
             if count == len(schema.outputs) or (_is_typed(schema) and schema.outputs[count].optional):
                 lines.append(f"class {_outputs(schema, count)}(NamedTuple):")
                 lines += [f"    {port.name}: LogicalTensor" for port in schema.outputs[:count]] + [""]
+    lines += [f"SingleOutput: TypeAlias = Literal[{', '.join(map(repr, single_output()))}]", ""]
     lines.append("class OpMethods:")
     for name, schema, vocabulary in methods():
         lines += _method(name, schema, vocabulary)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def single_output() -> list[str]:
+    """The kinds of ops that have one output in every edition that has the op, whatever their attributes."""
+    schemas = [(kind, schema) for name in (*EDITIONS, HOST) for kind, schema in edition(name).schemas.items()]
+    return sorted({kind for kind, _ in schemas} - {kind for kind, schema in schemas if not _has_one(schema)})
+
+
+def _has_one(schema: Schema) -> bool:
+    return len(schema.outputs) == 1 and not schema.outputs[0].optional
 
 
 def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:

@@ -94,7 +94,7 @@ def _add(graph: Graph, facts: Mapping[str, object], where: str, prefix: str) -> 
     outputs = _tensors(facts, "outputs", where)
     dtype = outputs[0][0] if outputs and isinstance(outputs[0], tuple) else None
     attrs = facts.get("attrs")
-    results = graph.op(op, inputs, attrs, edition=words, dtype=dtype)  # type: ignore[arg-type]
+    results = graph.op(op, inputs, attrs, edition=words, dtype=dtype)  # type: ignore[call-overload]
     for place, result in enumerate(results if isinstance(results, tuple) else (results,)):
         graph.output(f"{prefix}out_{place}", result)
 

@@ -9,6 +9,8 @@ from conftest import library
 
 import onegraph as og
 from onegraph._util.literals import FpmathMode, Policy
+from onegraph.builder.stubs import single_output, stub
+from onegraph.opset.editions.registry import EDITIONS, HOST, edition
 from onegraph.serialize.document import FPMATH_MODES
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +66,15 @@ LINES = {
     "g.layer_norm(x, outputs=['dts'])": "list-item",
     "g.softmax(x, outputs=['dst', 'stats']).stats": "",
     "g.softmax(x).stats": "attr-defined",
+    "name: int = g.op('Relu', x)": "",
+    "shape: str = g.op('ReLU', x)": "assignment",
+    "difference: og.LogicalTensor = g.op('Subtract', [x, np.ones(3, np.float32)])": "",
+    "parts: tuple[og.LogicalTensor, og.LogicalTensor] = g.op('TopK', [x], edition='host')": "",
+    "def product(g: og.Graph) -> og.LogicalTensor: return g.op('MatMul', [x, x])": "",
+    "again = og.load('folder', og.Executable)(result)": "",
+    "other_graph: og.Graph = og.load('graph.json', og.Graph)": "",
+    "og.load('folder')(result)": "operator",
+    "og.load('folder', int)": "type-var",
 }
 
 
@@ -79,6 +90,16 @@ def test_type_checker_refuses_misspelt_names(tmp_path):
         _, number, rest = line.split(":", 2)
         found[int(number)] += rest.rpartition("[")[2].rstrip("]") if "error" in rest else ""
     assert dict(zip(LINES, found.values(), strict=True)) == LINES
+
+
+def test_kinds_of_one_output_have_one():
+    (kinds,) = [line for line in stub().splitlines() if line.startswith("SingleOutput: ")]
+    assert f"{single_output()}" in kinds
+    assert {"ReLU", "MatMul", "Gather"} < {*single_output()}
+    for name in (*EDITIONS, HOST):
+        for kind, schema in edition(name).schemas.items():
+            one = [port.optional for port in schema.outputs] == [False]
+            assert one or kind not in single_output(), (name, kind)
 
 
 @pytest.mark.parametrize(

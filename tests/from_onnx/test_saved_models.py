@@ -75,6 +75,23 @@ def test_load_takes_the_file_of_a_graph(tmp_path):
     np.testing.assert_array_equal(loaded.compile()(X), graph().compile()(X))
 
 
+def test_load_takes_the_wanted_kind_alone(tmp_path):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2,))))
+    folder, file = tmp_path / "model", tmp_path / "graph.json"
+    g.compile().save(folder)
+    g.save(file)
+    assert isinstance(og.load(folder, og.Executable), og.Executable)
+    assert isinstance(og.load(file, og.Graph), og.Graph)
+    with pytest.raises(og.ArgumentError, match=r"model' is a folder; expected the JSON file of a graph"):
+        og.load(folder, og.Graph)
+    with pytest.raises(og.ArgumentError, match=r"graph.json' is no folder; expected the folder of a saved executable"):
+        og.load(file, kind=og.Executable)
+    for kind in (int, "graph", g):
+        with pytest.raises(og.ArgumentError, match=r"^kind: .*; expected onegraph.Executable or onegraph.Graph"):
+            og.load(file, kind)
+
+
 def test_variables_are_saved_with_their_present_values(tmp_path):
     g = og.Graph()
     total = g.variable("total", np.zeros(3, np.float32))
