@@ -6,7 +6,6 @@ Attention, which a kernel of the package computes without all scores in memory.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +15,7 @@ from .._util.records import record
 from ..opset.dtypes import DataType
 from .computed_shapes import known_parts
 from .elementwise import add, binary, filled, multiply, select, unary
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
+from .emitter import Array, Emitter, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
 from .layers import matmul
 from .movement import NATIVE, cast, concat, reshape, rounded, transpose, unsqueeze
 from .open_samples import counted, open_factor
@@ -135,27 +134,22 @@ def attention_of_cache(
     masking: Masking,
     sinks: Value | None = None,
 ) -> Value:
-    """:func:`attention` of a cache of which each batch has ``masking.lengths`` keys, by one op if there is no limit.
+    """:func:`attention` of a cache of which each batch has ``masking.lengths`` keys, by one op.
 
     The last query is at the last key, or the first one at the first key if there are fewer keys than queries. ``sinks``
     (heads) are the scores of a further key of each head, whose value is 0.
     """
-    tokens, keys = _known(query, 4)[2], _known(key, 4)[2]
-    if not softcap:
-        attrs = {"window": masking.left + 1, **({} if scale is None else {"scale": scale})}
-        mask = None if masking.mask is None else _widened(emit, masking.mask, keys)
-        ends = [query, key, value, masking.lengths, mask]
-        if sinks is None:
-            return emit.op("CachedAttention", ends, attrs)
-        dst, total = emit.ends("CachedAttention", ends, attrs, outputs=["dst", "logsumexp"])
-        away = binary(emit, "Subtract", unsqueeze(emit, total, [3]), reshape(emit, sinks, numbers(1, -1, 1, 1)))
-        found = multiply(emit, cast(emit, dst, DataType.f32), unary(emit, "Sigmoid", away))
-        return cast(emit, found, dtype_of(query))
-    if sinks is not None:
-        raise NotLowered("sinks beside a limit of scores")
-    at_end = emit.op("Maximum", [masking.lengths, numbers(tokens)])
-    masking = replace(masking, lengths=at_end)
-    return attention(emit, query, key, value, scale=scale, softcap=softcap, masking=masking).output
+    attrs: dict[str, Any] = {"window": masking.left + 1, **({} if scale is None else {"scale": scale})}
+    if softcap:
+        attrs["softcap"] = softcap
+    mask = None if masking.mask is None else _widened(emit, masking.mask, _known(key, 4)[2])
+    ends = [query, key, value, masking.lengths, mask]
+    if sinks is None:
+        return emit.op("CachedAttention", ends, attrs)
+    dst, total = emit.ends("CachedAttention", ends, attrs, outputs=["dst", "logsumexp"])
+    away = binary(emit, "Subtract", unsqueeze(emit, total, [3]), reshape(emit, sinks, numbers(1, -1, 1, 1)))
+    found = multiply(emit, cast(emit, dst, DataType.f32), unary(emit, "Sigmoid", away))
+    return cast(emit, found, dtype_of(query))
 
 
 def extended(emit: Emitter, past: Value, rows: Value, lengths: Value, total: Value) -> Value:

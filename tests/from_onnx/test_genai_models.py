@@ -89,8 +89,9 @@ def test_rows_of_different_lengths_agree():
     generated(GenaiDecoder(layers=1), 3, room=16, batch=3, padding=(6, 3, 1))
 
 
-def test_each_node_is_one_step():
-    decoder = GenaiDecoder(layers=2)
+@pytest.mark.parametrize("softcap", [0.0, 3.0])
+def test_each_node_is_one_step(softcap):
+    decoder = GenaiDecoder(layers=2, softcap=softcap)
     executable, feeds = generated(decoder, 2)
     executable(**feeds)
     kinds = [part.kinds[0] for part in executable.report().partitions if part.executor not in ("view", "host")]

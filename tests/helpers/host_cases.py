@@ -288,6 +288,8 @@ def _attention() -> Iterator[HostCase]:
     late = (np.arange(6) - np.arange(3)[:, None] > starts) | (np.arange(6) >= ends[:, None, None, None])
     cached = mixed(query, key, value, 5**-0.5, shown | late)[0]
     yield HostCase("CachedAttention", [query, key, value, ends], [cached])
+    steep = mixed(query * 0, key, value, 1.0, shown | late)[0]  # scores that a small limit makes nearly equal
+    yield HostCase("CachedAttention", [query, key, value, ends], [steep], {"softcap": 1e-9})
     # One key: its share is 1 whatever query and key are, so grad_value is grad_dst, and the other gradients are 0.
     one = [query[:, :2, :1], key[:, :, :1], value[:, :, :1]]
     total = mixed(*one, 5**-0.5, np.zeros((2, 2, 1, 1), bool))[1]

@@ -76,7 +76,7 @@ def test_attention_sees_the_keys_of_each_row(dtype, level, monkeypatch):
     for heads, kv_heads, tokens, keys in ((4, 2, 1, 150), (6, 1, 30, 40), (3, 3, 5, 5)):
         arrays = [numbers(rng, dtype, 3, *dims, 20) for dims in ((heads, tokens), (kv_heads, keys), (kv_heads, keys))]
         mask = numbers(rng, dtype, 3, 1, tokens, keys)
-        for attrs in ({}, {"window": 3}, {"scale": 0.1}):
+        for attrs in ({}, {"window": 3}, {"scale": 0.1}, {"softcap": 0.5}, {"softcap": 1e-40}, {"softcap": 3e38}):
             lengths = np.array([keys, tokens // 2, (keys + tokens) // 2])
             check("CachedAttention", [*arrays, lengths], attrs, dtype)
             check("CachedAttention", [*arrays, lengths, mask], attrs, dtype)
@@ -134,6 +134,7 @@ def test_lengths_beyond_a_cache_are_refused(kind, lengths):
         ("ExtendCache", [(1, 2, 3, 4), (1, 2, 1, 4), (2,)], {}, "one for each batch"),
         ("ExtendCache", [(2, 3, 4), (1, 2, 1, 4), (2,)], {}, "batch, heads, tokens, size"),
         ("CachedAttention", [(2, 2, 3, 4), (2, 1, 3, 4), (2, 1, 3, 4), (1,)], {}, "one for each batch"),
+        ("CachedAttention", [(2, 2, 3, 4), (2, 1, 3, 4), (2, 1, 3, 4), (2,)], {"softcap": -1.0}, "non-negative"),
     ],
 )
 def test_operands_that_do_not_fit_are_refused(kind, shapes, attrs, rule):

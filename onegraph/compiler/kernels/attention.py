@@ -14,6 +14,7 @@ from .native import Numbers
 MOST_TOKENS = 2**31 - 1
 AXES = {"key_axis": 0, "value_axis": 0}  # of scales of codes
 PLAIN = {"softcap": 0.0, "hidden": 0.0, "selects": "none", **AXES}  # numbers that most attentions do not need
+LIMITS = 2.0**-100, 2.0**80  # of a softcap: beyond them, f32 has no other shares, and its quotients no digits
 OF_CODES = "by onegraph, which reads keys and values as codes of 8 bits"
 
 
@@ -45,6 +46,7 @@ def _numbers_of_cache(step: Step) -> Numbers:
         "mask": call.input("mask") is not None,
         "scale": scale_of(call),
         "window": min(call.s64("window"), MOST_TOKENS),
+        "softcap": _limit(call.f32("softcap")),
     }
     return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **PLAIN, **given}
 
@@ -52,7 +54,13 @@ def _numbers_of_cache(step: Step) -> Numbers:
 def _numbers_of_scores(step: Step) -> Numbers:
     given = {name: number for name, number in step.attrs.items() if name != "masked"}
     rest = {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, "mask": step.attrs["masked"]}
-    return {**rest, **PLAIN, **given}
+    limit = {"softcap": _limit(float(given.get("softcap", 0.0)))}  # type: ignore[arg-type]
+    return {**rest, **PLAIN, **given, **limit}
+
+
+def _limit(softcap: float) -> float:
+    """A limit of scores that is no limit, or one with which the kernel can compute."""
+    return softcap and min(max(softcap, LIMITS[0]), LIMITS[1])
 
 
 def _numbers_of_codes(step: Step) -> Numbers:

@@ -25,6 +25,13 @@ ATTRIBUTES = (
         range=NON_NEGATIVE,
     ),
 )
+SOFTCAP = Attribute(
+    "softcap",
+    "f32",
+    "Limit of the scores before the mask, softcap * tanh(scores / softcap); 0 for none.",
+    default=0.0,
+    range=NON_NEGATIVE,
+)
 TYPES = rows("T M L", "f32|f16|bf16 f32|f16|bf16|boolean f32", "float64 float64|boolean float64")
 SCORED = "shares = softmax(scale * query @ key.T + mask) over the keys; a boolean mask keeps the keys where it is True"
 
@@ -181,7 +188,7 @@ OPS = (
         "dst:T logsumexp:L?",
         TYPES,
         attention_shape,
-        (ATTRIBUTES[0], ATTRIBUTES[-1]),
+        (ATTRIBUTES[0], ATTRIBUTES[-1], SOFTCAP),
         rules=(ranks_are_four,),
         shape_rules=(operands_fit, mask_fits, lengths_fit),
         implied_outputs=required_outputs,

@@ -22,6 +22,9 @@ def _scores(call: Call, query: Array, key: Array, mask: Array | None, lengths: A
     """(batch, heads of the keys, heads that each serves, queries, keys)."""
     heads, queries, keys = key.shape[1], query.shape[2], key.shape[2]
     scores = scale_of(call) * (_grouped(query, heads) @ _grouped(key, heads).swapaxes(-1, -2))
+    limit = call.f32("softcap") if call.schema.has_attribute("softcap") else 0.0
+    if limit:
+        scores = limit * np.tanh(scores / limit)
     if mask is not None:
         wide = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask.astype(np.float64)
         scores = scores + np.broadcast_to(wide, (*query.shape[:3], keys)).reshape(scores.shape)

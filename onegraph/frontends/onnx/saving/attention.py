@@ -33,6 +33,8 @@ class _Heads:
         """(batch, heads, queries, keys)."""
         product = self.together(query, self.size).op("MatMul", key.transpose((0, 1, 3, 2)))
         found = self.apart(product, self.keys) * scale_of(call)
+        if call.schema.has_attribute("softcap") and (limit := call.f32("softcap")):
+            found = (found / limit).op("Tanh") * limit
         if mask is not None:
             is_kept = mask.dtype is DataType.boolean
             found = found + (_zero_or(mask, found) if is_kept else mask.cast(found.dtype))

@@ -104,7 +104,7 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
         numbers_of_cache.append(cast(emit, read, node.dtype()))
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
-    softcap = node.attr("softcap", 0.0)
+    softcap = max(node.attr("softcap", 0.0), 0.0)
     found = lowering.attention_of_cache(
         emit, query, *numbers_of_cache, scale=scale, softcap=softcap, masking=masking, sinks=_sinks(node, heads)
     )
