@@ -125,6 +125,13 @@ PATTERNS = {
         "k=Constant<value_ints=[6,5,6]>() c=Reshape(z,k) d=MatMul(b,c) "
         "l=Constant<value_ints=[2,3,4,6]>() y=Reshape(d,l)",
     ),
+    "keys that are repeated for heads, which a reshape joined with the batches elsewhere": (
+        ["StaticReshape", "StaticReshape", "MatMul"],
+        "float[6,4,5] x, float[1,2,3,5,6] z",
+        "1,6,4,6",
+        "k=Constant<value_ints=[6,5,6]>() c=Reshape(z,k) d=MatMul(x,c) "
+        "l=Constant<value_ints=[1,6,4,6]>() y=Reshape(d,l)",
+    ),
     "zeros around an image": (
         ["Convolution"],
         "float[1,2,5,6] x, float[3,2,3,3] w",

@@ -121,6 +121,78 @@ def test_limits_and_conditions_of_scores(queries, masked, selects, level):
         agree(out, shares / shares.sum(-1, keepdims=True) @ np.repeat(v, 2, 1), "f32")
 
 
+@pytest.mark.parametrize("level", LEVELS.values())
+@pytest.mark.parametrize("queries", [1, 3, 40])
+def test_sinks_have_shares(queries, level):
+    """The score of a key without a value, of each head or row, some beside no other key, or not finite."""
+    rng = np.random.default_rng(queries)
+    q, k, v = (rng.standard_normal((2, 4 if n == queries else 2, n, 40), np.float32) for n in (queries, 150, 150))
+    hidden = np.where(rng.random((2, 1, queries, 150)) < 0.5, np.float32(-np.inf), np.float32(0))
+    hidden[1, 0, 0] = -np.inf
+    out = np.empty((2, 4, queries, 40), np.float32)
+    flags = dict.fromkeys(("backward", "lengths", "causal", "past", "window"), 0)
+    for sink in (
+        4 * rng.standard_normal((1, 4, 1, 1), np.float32),
+        4 * rng.standard_normal((2, 4, queries, 1), np.float32),
+        np.float32([-np.inf, 1e30, -3e38, 3e38]).reshape(1, 4, 1, 1),
+        np.float32([np.nan, np.inf, 0, -np.inf]).reshape(1, 4, 1, 1),
+    ):
+        numbers = {"scale": 0.5, "mask": True, "sink": True, "plain": True}
+        run("attention", q, k, v, hidden, sink, out, level=level, **flags, **{**kernel.PLAIN, **numbers})
+        scores = 0.5 * q.astype(np.float64) @ np.repeat(k, 2, 1).swapaxes(2, 3) + hidden
+        column = np.broadcast_to(sink.astype(np.float64), (*scores.shape[:3], 1))
+        scores = np.concatenate([scores, column], -1)
+        with np.errstate(invalid="ignore"):
+            shares = np.exp(scores - scores.max(-1, keepdims=True))
+        shares = (shares / shares.sum(-1, keepdims=True))[..., :-1]
+        agree(out, shares @ np.repeat(v, 2, 1), "f32")
+
+
+def sunk(*, sink=(1, 4, 1, 1), end=64, less=True, axis=-1, returned=False, factor=False):
+    """Attention of which a further column of scores is joined to those of the keys, and cut off behind the SoftMax."""
+    g = og.Graph()
+    ends = [g.input(name, og.f32, (1, 4, tokens, 16)) for name, tokens in (("q", 3), ("k", 64), ("v", 64))]
+    scores = g.matmul(ends[0], ends[1], transpose_b=True)
+    by = g.input("factor", og.f32, ()) if factor else g.constant(np.array(0.3, np.float32))
+    scores = g.add(g.multiply(scores, by), g.input("mask", og.f32, (1, 1, 3, 64)))
+    column = g.op(
+        "Expand",
+        [g.input("sink", og.f32, sink), g.constant(np.array([1, 4, 3, sink[-1]]), dtype=og.s64)],
+        edition="host",
+    )
+    both = g.concat(scores, column, axis=axis)
+    if returned:
+        g.output("both", both)
+    if less:
+        both = g.subtract(both, g.reduce_max(both, axes=[-1], keep_dims=True))
+    shares = g.softmax(both, axis=-1)
+    kept = [g.constant(np.array([number]), dtype=og.s64) for number in (end - 64, end, 3, 1)]
+    g.output("y", g.matmul(g.op("Slice", [shares, *kept], edition="host"), ends[2]))
+    return g
+
+
+@pytest.mark.parametrize(
+    ("form", "is_one"),
+    [
+        ({}, True),
+        ({"less": False}, True),
+        ({"sink": (1, 4, 3, 1)}, True),
+        ({"factor": True}, True),
+        ({"end": 65}, False),
+        ({"sink": (1, 4, 1, 2)}, False),
+        ({"returned": True}, False),
+    ],
+    ids=str,
+)
+def test_attention_with_a_column_that_is_cut_off_is_one_step(form, is_one):
+    g = sunk(**form)
+    model, arrays = g.compile(), arrays_of(g)
+    steps = [part for part in model.report().partitions if part.executor == "kernel" and "SoftMax" in part.kinds]
+    assert any({"MatMul", "Concat", "Slice"} <= {*step.kinds} for step in steps) is is_one
+    found = model(**arrays)
+    agree(found[-1] if form.get("returned") else found, reference.run(g, arrays)["y"], "f32")
+
+
 FORMS = {
     "one head": {"query": (1, 1, 7, 1), "key": (1, 1, 3, 1), "value": (1, 1, 3, 1)},
     "several tiles": {"query": (2, 2, 150, 64), "key": (2, 2, 300, 64), "value": (2, 2, 300, 64)},

@@ -13,7 +13,13 @@ from .native import Numbers
 
 MOST_TOKENS = 2**31 - 1
 AXES = {"key_axis": 0, "value_axis": 0}  # of scales of codes
-PLAIN = {"softcap": 0.0, "hidden": 0.0, "selects": "none", **AXES}  # numbers that most attentions do not need
+PLAIN = {
+    "softcap": 0.0,
+    "hidden": 0.0,
+    "selects": "none",
+    "sink": False,
+    **AXES,
+}  # numbers that most attentions do not need
 LIMITS = 2.0**-100, 2.0**80  # of a softcap: beyond them, f32 has no other shares, and its quotients no digits
 OF_CODES = "by onegraph, which reads keys and values as codes of 8 bits"
 

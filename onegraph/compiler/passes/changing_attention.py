@@ -10,6 +10,7 @@ A few queries take as long as reading the keys, which the library copies before 
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,11 +43,12 @@ def attend(edit: Edit, options: Options) -> None:
         match = _attention(graph, step)
         changes = graph.shared.partitions.rounds
         if match is not None and (changes or _has_few_queries(graph, match)):
-            match = match._replace(note=CHANGING if changes else FEW)
+            match, factor = match._replace(note=CHANGING if changes else FEW), match.attrs.get("factor")
+            match = match._replace(attrs={name: number for name, number in match.attrs.items() if name != "factor"})
             *following, last = match.members
             for member in following:
                 edit.replace(member)
-            edit.replace(last, *_with_views(edit, match))
+            edit.replace(last, *_with_views(edit, match, factor))  # type: ignore[arg-type]
             edit.spare([step for step in graph.steps if step.kind in SPARE])
             _place_for_reader(edit, match.outputs[0])
 
@@ -61,7 +63,8 @@ def _is_plain(graph: Lowered, step: Step, n_inputs: int) -> bool:
 
 def _attention(graph: Lowered, softmax: Step) -> Step | None:
     """The step for the attention around a SoftMax; None if there is none."""
-    scores = _Scores(graph, softmax.inputs[0])
+    sinks = _with_sinks(graph, softmax)
+    scores = _Scores(graph, softmax.inputs[0] if sinks is None else sinks.scores)
     shares, last = softmax.outputs[0], graph.only_consumer(softmax.outputs[0])
     rank = len(graph.values[shares].shape)
     if int(softmax.attrs.get("axis", 1)) % rank != rank - 1:  # type: ignore[arg-type]
@@ -73,6 +76,10 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     if rounded:
         members, shares = [*members, *rounded], rounded[-1].outputs[0]
         last = graph.only_consumer(shares)
+    if sinks is not None:
+        if last is None or not _is_without_last(graph, last, shares):
+            return None
+        members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
     if scores.joint and last is not None and _is_reshape(graph, last):
         members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
     if last is None or last.kind != "MatMul" or not _is_plain(graph, last, 2) or _is_turned(last):
@@ -99,7 +106,9 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     if attrs is None:
         return None
     attrs["plain"] = is_plain
-    members = [product, *reversed(scores.members), *members, last]
+    if scores.factor is not None:
+        attrs["factor"] = scores.factor
+    members = [product, *reversed(scores.members), *([] if sinks is None else sinks.members), *members, last]
     joint = scores.joint or graph.values[product.outputs[0]].shape
     if scores.joint:
         # The rows of heads that share keys and values were one matrix.
@@ -111,8 +120,76 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     own = graph.values[query].shape
     if not _fit(graph, (*joint[:-1], own[-1]) if scores.joint else own, key, value, joint, scores.mask, turned):
         return None
-    step = members[-1].instead("attention", (query, key, value, *scores.mask), (result,), attrs=attrs)
+    ends = [query, key, value, *scores.mask]
+    if sinks is not None:
+        if len(joint) != RANKS[0] or not _fits_scores(graph, sinks.sink, joint):
+            return None
+        attrs["sink"] = True
+        ends.append(sinks.sink)
+    step = members[-1].instead("attention", tuple(ends), (result,), attrs=attrs)
     return step._replace(members=tuple(members))
+
+
+class _Sinks(NamedTuple):
+    """A further column of scores, of a key without a value.
+
+    ``members`` are the steps that join it with the scores of the keys, up to the SoftMax.
+    """
+
+    scores: int
+    sink: int
+    members: list[Step]
+
+
+def _with_sinks(graph: Lowered, softmax: Step) -> _Sinks | None:
+    """The scores that a SoftMax reads if the last column is joined to them, maybe less the largest of each row."""
+    number, members = softmax.inputs[0], list[Step]()
+    maker = _only_maker(graph, number)
+    if maker is not None and maker.kind == "Subtract" and _is_plain(graph, maker, 2):
+        whole, most = maker.inputs
+        largest = _only_maker(graph, most)
+        rank = len(graph.values[whole].shape)
+        if largest is None or largest.kind != "ReduceMax" or largest.inputs != (whole,) or whole in graph.returned:
+            return None
+        axes = [int(axis) % rank for axis in largest.attrs["axes"]]  # type: ignore[union-attr]
+        if (
+            axes != [rank - 1]
+            or not largest.attrs.get("keep_dims")
+            or len(graph.consumers(whole)) != len((largest, maker))
+        ):
+            return None
+        number, members = whole, [largest, maker]
+        maker = graph.maker(whole)
+    elif graph.only_consumer(number) is None:
+        return None
+    if maker is None or maker.kind != "Concat" or len(maker.inputs) != 2:
+        return None
+    scores, sink = maker.inputs
+    shape, column = graph.values[scores].shape, graph.values[sink].shape
+    axis = int(maker.attrs["axis"]) % len(shape)  # type: ignore[arg-type]
+    if (
+        axis != len(shape) - 1
+        or len(shape) != RANKS[0]
+        or column[-1] != 1
+        or graph.values[sink].dtype is not DataType.f32
+    ):
+        return None
+    if graph.only_consumer(scores) is None or graph.values[scores].dtype is not DataType.f32:
+        return None
+    wide = graph.maker(sink)
+    if wide is not None and wide.kind == "Expand" and len(graph.values[wide.inputs[0]].shape) == len(column):
+        sink = wide.inputs[0]
+    return _Sinks(scores, sink, [maker, *members])
+
+
+def _is_without_last(graph: Lowered, step: Step, whole: int) -> bool:
+    """Whether a step takes all of a value but the last number of each row."""
+    (*rows, size), (result,) = graph.values[whole].shape, step.outputs
+    if step.kind != "Slice" or step.inputs[0] != whole or graph.values[result].shape != (*rows, size - 1):
+        return False
+    given = [graph.values[number].constant for number in step.inputs[1:]]
+    constants = [None if array is None or array.size != 1 else int(array.reshape(-1)[0]) for array in given]
+    return constants[:1] == [0] and constants[2:] in ([len(rows)], [-1], [len(rows), 1], [-1, 1])
 
 
 class _Scores:
@@ -124,11 +201,13 @@ class _Scores:
         mask: what is added to the scores, or booleans that say where others come in their place.
         joint: the shape (batch, heads, tokens, keys) of the scores, if the product has the rows of several heads as one
             matrix; empty otherwise.
+        factor: a number that a run computes, by which the product is multiplied; None if there is none.
     """
 
     def __init__(self, graph: Lowered, number: int) -> None:
         self._graph, self.number = graph, number
         self.members, self.mask, self.joint = list[Step](), tuple[int, ...](), tuple[int, ...]()
+        self.factor: int | None = None
         self._selects: dict[str, AttrValue] = {}
         self._factor, self._limit = 1.0, 0.0
         self._begin()
@@ -178,7 +257,19 @@ class _Scores:
         if number != self.number:
             self._factor *= factor
             return self._take(maker, number)
-        if maker.kind == "Tanh" and _is_plain(graph, maker, 1) and not self._limit and not self.joint:
+        if maker.kind == "Multiply" and _is_plain(graph, maker, 2) and self.factor is None:
+            for number, operand in (maker.inputs, maker.inputs[::-1]):
+                is_factor = len(graph.values[operand].shape) == 0 and graph.values[operand].constant is None
+                if is_factor and graph.values[number].shape == graph.values[maker.outputs[0]].shape:
+                    self.factor = operand
+                    return self._take(maker, number)
+        if (
+            maker.kind == "Tanh"
+            and _is_plain(graph, maker, 1)
+            and not self._limit
+            and not self.joint
+            and self.factor is None
+        ):
             self._limit, self._factor = self._factor, 1.0
             return self._take(maker, maker.inputs[0])
         if _is_reshape(graph, maker) and not self.joint:
@@ -272,14 +363,17 @@ def _is_view(step: Step | None) -> bool:
     return step is not None and step.kind == "StaticTranspose" and step.library_part is not None
 
 
-def _with_views(edit: Edit, step: Step) -> list[Step]:
+def _with_views(edit: Edit, step: Step, factor: int | None) -> list[Step]:
     """An attention, behind a view of the keys as (batch, heads, tokens, size) if the product reads them transposed.
 
     It reads the heads that the keys and values have before they are repeated. Where the rows of several heads are one
-    matrix, there are views of the query and the result as heads.
+    matrix, there are views of the query and the result as heads. The query is multiplied by ``factor``.
     """
     product, (query, key, value, *mask), (result,) = step.members[0], step.inputs, step.outputs
     views: list[Step] = []
+    if factor is not None:
+        whole, query = query, edit.values.like(query, "query", edit.values[query].shape)
+        views = [edit.library_step(product, "Multiply", (whole, factor), (query,), {})]
     if not product.attrs.get("transpose_b"):
         maker = edit.graph.maker(key)
         assert maker is not None
@@ -290,7 +384,7 @@ def _with_views(edit: Edit, step: Step) -> list[Step]:
         if order != sorted(order):
             shape = tuple([source.shape[axis] for axis in order])
             key = edit.values.like(maker.outputs[0], "keys", shape)
-            views = [edit.library_step(maker, "StaticTranspose", (source.id,), (key,), {"order": tuple(order)})]
+            views += [edit.library_step(maker, "StaticTranspose", (source.id,), (key,), {"order": tuple(order)})]
     (own_key, times), (own_value, value_times) = (_shared(edit.graph, heads) for heads in (key, value))
     if times == value_times:
         key, value = own_key, own_value

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ir.op import LogicalTensor, Op
 from ...opset.kinds import ARITHMETIC
+from ...opset.shapes import known_dims
 from ..elementwise import binary
 from ..emitter import Emitter, Value
 from ..movement import NATIVE, reshape, transpose
@@ -45,20 +46,34 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
 @rewrites("MatMul")
 def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
     """Products of which a reshape joined the batches and the heads, on both axes, as the library fuses attention."""
-    apart = [made(emit, operand, "StaticReshape") for operand in op.inputs]
-    shape = op.outputs[0].shape
-    if len(apart) != 2 or shape is None or None in shape:
-        return None
-    heads = set[tuple[int | None, ...]]()
-    for joined in apart:
-        if joined is None or (wide := operand_of(joined).shape) is None or (narrow := joined.outputs[0].shape) is None:
+    shape, sources = op.outputs[0].shape, list[LogicalTensor]()
+    heads, of_groups = set[tuple[int, ...]](), set[tuple[int, ...]]()
+    for operand in op.inputs:
+        narrow = None if operand is None else operand.shape
+        if operand is None or narrow is None or len(narrow) != 3 or None in narrow:
             return None
-        if len(wide) != 4 or len(narrow) != 3 or None in wide or wide[2:] != narrow[1:]:
-            return None
-        heads.add(wide[:2])
-    if len(heads) > 1:
+        joined = made(emit, operand, "StaticReshape")
+        source = operand if joined is None else operand_of(joined)
+        wide = source.shape
+        if wide is None or None in wide or len(wide) not in (4, 5) or wide[-2:] != narrow[1:]:
+            sources.append(operand)
+            continue
+        sources.append(source)
+        batch, *own = known_dims(wide[:-2])
+        (heads if len(wide) == 4 else of_groups).add((batch, math.prod(own)))
+    found = heads | of_groups
+    # Keys that are repeated for the heads of a group have an axis for these. Of queries, the reshape may be elsewhere.
+    is_whole = len(op.inputs) == 2 and shape is not None and None not in shape and len(found) == 1
+    if shape is None or not is_whole or (not of_groups and any(len(source.shape or ()) != 4 for source in sources)):
         return None
-    product = again(emit, op, [joined.inputs[0] for joined in apart if joined is not None])
+    (own_heads,) = found
+    fours = [
+        source
+        if len(source.shape or ()) == 4
+        else emit.tensor(reshape(emit, source, (*own_heads, *known_dims(source.shape)[-2:])))
+        for source in sources
+    ]
+    product = again(emit, op, fours)
     return reshape(emit, product, [dim or 0 for dim in shape])
 
 

@@ -78,6 +78,7 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
     if (is_code(p.value.type)) function(&P::value_scale, &M::value_scale, 4), function(&P::value_zero, &M::value_zero, 4);
     if (p.has_lengths) function(&P::lengths, &M::lengths, 1);
     if (!is_backward && p.has_mask) function(&P::mask, &M::mask, 4);
+    if (p.has_sink) function(&P::sink, &M::sink, 4);
     function(&P::dst, &M::dst, 4);
     if (p.has_logsumexp) function(&P::logsumexp, &M::logsumexp, 3);
     if (!is_backward) return;
@@ -98,6 +99,8 @@ void for_each_port(bool is_backward, const AttentionProblem &p, const Function &
 // value_axis: the axis of the codes along which scales and zero points of one axis run.
 //
 // softcap: the limit of the scores before the mask; 0 for none. selects: where a mask of booleans puts the score `hidden`.
+// sink: behind the mask come scores of f32 that are broadcast to (batch, heads, queries, 1). They are those of a further key of
+// each row, whose value is 0, which nothing limits or hides. The logsumexp has them, too.
 // plain: a row without a finite score is NaN, as of a SoftMax, and all keys are seen.
 // lengths: the numbers of keys of each batch. causal: query t sees no key behind t + past, where past follows from lengths
 // if there are some. window: the number of last keys that a query sees; 0 for all.
@@ -121,14 +124,14 @@ private:
 
 Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.flag("backward")), tiles_(nullptr) {
     AttentionProblem &p = problem_;
-    p.has_mask = arguments.flag("mask"), p.has_lengths = arguments.flag("lengths");
+    p.has_mask = arguments.flag("mask"), p.has_sink = arguments.flag("sink"), p.has_lengths = arguments.flag("lengths");
     p.is_causal = arguments.flag("causal");
     auto tensors = arguments.tensors;
     if (arguments.n_inputs < 3) throw std::invalid_argument("wrong number of tensors");
     p.key.type = tensors[1]->data_type, p.value.type = tensors[2]->data_type;
     const bool has_codes = is_code(p.key.type) || is_code(p.value.type);
     const std::size_t codes = 2u * is_code(p.key.type) + 2u * is_code(p.value.type);
-    const std::size_t inputs = (is_backward_ ? 6u : 3u) + codes + p.has_mask + p.has_lengths;
+    const std::size_t inputs = (is_backward_ ? 6u : 3u) + codes + p.has_mask + p.has_sink + p.has_lengths;
     const std::size_t outputs = arguments.count - arguments.n_inputs;
     if (arguments.n_inputs != inputs || (is_backward_ && has_codes) || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
         throw std::invalid_argument("wrong number of tensors");
@@ -154,7 +157,8 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     });
     if (p.selects != Selects::none && (is_backward_ || !p.has_mask || p.mask.type != dnnl_boolean))
         throw std::invalid_argument("a mask that cannot select");
-    if (is_backward_ && p.softcap != 0) throw std::invalid_argument("a gradient of limited scores");
+    if (is_backward_ && (p.softcap != 0 || p.has_sink)) throw std::invalid_argument("a gradient of limited scores or of sinks");
+    if (p.has_sink && p.sink.type != dnnl_f32) throw std::invalid_argument("sinks that are not f32");
     if ((is_code(p.key.type) && p.key_scale.type != dnnl_f32) || (is_code(p.value.type) && p.value_scale.type != dnnl_f32))
         throw std::invalid_argument("scales that are not f32");
     tiles_ = &tiles_for(has_codes ? dnnl_f32 : query.data_type, arguments.number("level"));
@@ -254,7 +258,7 @@ void Attention::backward(const AttentionMemory &memory, int threads) const {
 }
 
 const Registered<Attention> ATTENTION {
-        "attention", "backward, mask, lengths, causal, past, window, scale: f32, softcap: f32, hidden: f32, "
+        "attention", "backward, mask, sink, lengths, causal, past, window, scale: f32, softcap: f32, hidden: f32, "
         "selects: none|where_false|where_true, plain, key_axis, value_axis, level"};
 
 } // namespace

@@ -24,14 +24,15 @@ enum class Selects { none, where_false, where_true };
 // t + past - window + 1 to t + past; `window` and `past` are so large that they hide nothing where nothing is hidden. The
 // scores before the mask are softcap * tanh(scores / softcap), if there is a softcap. A mask of booleans may put `hidden` in
 // the place of scores, where it is false or where it is true. With
-// lengths, each batch has its own number of keys, and if `is_causal`, its last query is at its last key.
+// lengths, each batch has its own number of keys, and if `is_causal`, its last query is at its last key. With sinks, each
+// row has the score of a further key, whose value is 0, beside those of all masks and limits.
 struct AttentionProblem {
     long batches, heads, group, queries, keys, size, value_size; // `heads`: of key and value
     float scale, softcap, hidden; // the last two times log2(e)
     Selects selects;
     long past, window;
-    bool has_mask, has_lengths, is_causal, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
-    AttentionTensor query, key, value, mask, lengths, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
+    bool has_mask, has_lengths, is_causal, has_sink, has_logsumexp, is_plain; // `is_plain`: whether a row that sees no key is NaN
+    AttentionTensor query, key, value, mask, sink, lengths, dst, logsumexp, grad_dst, grad_query, grad_key, grad_value;
     AttentionTensor key_scale, key_zero, value_scale, value_zero; // of codes, to which they are broadcast
 
     long rows() const { return group * queries; }
@@ -39,7 +40,7 @@ struct AttentionProblem {
 
 // The addresses of the tensors.
 struct AttentionMemory {
-    char *query, *key, *value, *mask, *lengths;
+    char *query, *key, *value, *mask, *sink, *lengths;
     char *key_scale, *key_zero, *value_scale, *value_zero;
     char *dst, *logsumexp; // results of the forward, inputs of the backward
     char *grad_dst, *grad_query, *grad_key, *grad_value;
