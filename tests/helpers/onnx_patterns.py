@@ -17,7 +17,42 @@ HALVES = (
     "i=Constant<value_ints=[3]>() a=Slice(x,z,h,i) b=Slice(x,h,e,i) n=Neg(b) t=Concat<axis=-1>(n,a) "
 )
 ROTARY = "float[2,3,5,8] x, float[2,1,5,8] c, float[2,1,5,8] s"
+NEAR = (
+    "z=Constant<value_ints=[0]>() o=Constant<value_ints=[1]>() e=Constant<value_ints=[9223372036854775807]>() "
+    "i=Constant<value_ints=[3]>() w=Constant<value_ints=[2]>() l=Constant<value_ints=[-1]>() "
+    "r=Constant<value_ints=[2,3,5,8]>() a=Slice(x,z,e,i,w) b=Slice(x,o,e,i,w) "
+)
+BY_PAIR = "float[2,3,5,8] x, float[2,1,5,4] c, float[2,1,5,4] s"
+TURNED = "p=Mul(a,c) q=Mul(b,s) u=Sub(p,q) m=Mul(b,c) n=Mul(s,a) v=Add(m,n) "
+STACKED = "f=Unsqueeze(u,l) g=Unsqueeze(v,l) j=Concat<axis=-1>(f,g) "
 PATTERNS = {
+    "rotary embedding of neighbours": (
+        ["Rotary"],
+        ROTARY,
+        "2,3,5,8",
+        f"{NEAR}u=Neg(b) v=Identity(a) {STACKED}t=Reshape(j,r) p=Mul(x,c) q=Mul(t,s) y=Add(p,q)",
+    ),
+    "rotary embedding of neighbours, by pair": (
+        ["Rotary"],
+        BY_PAIR,
+        "2,3,5,8",
+        f"{NEAR}{TURNED}{STACKED}y=Reshape(j,r)",
+    ),
+    "rotary embedding of halves, by pair": (
+        ["Rotary"],
+        BY_PAIR,
+        "2,3,5,8",
+        f"a,b=Split<axis=3>(x) {TURNED}y=Concat<axis=-1>(u,v)",
+    ),
+    "rotary embedding of some neighbours": (
+        ["Rotary"],
+        "float[2,3,5,11] k, float[2,1,5,8] c, float[2,1,5,8] s",
+        "2,3,5,11",
+        "k0=Constant<value_ints=[0]>() k8=Constant<value_ints=[8]>() k3=Constant<value_ints=[3]>() "
+        "k9=Constant<value_ints=[99]>() x=Slice(k,k0,k8,k3) k1=Slice(k,k8,k9,k3) "
+        f"{NEAR}u=Neg(b) v=Identity(a) {STACKED}t=Reshape(j,r) p=Mul(x,c) q=Mul(t,s) y1=Add(p,q) "
+        "y=Concat<axis=-1>(y1,k1)",
+    ),
     "rotary embedding": (["Rotary"], ROTARY, "2,3,5,8", f"{HALVES}p=Mul(x,c) q=Mul(t,s) y=Add(p,q)"),
     "rotary embedding, sines first": (["Rotary"], ROTARY, "2,3,5,8", f"{HALVES}p=Mul(c,x) q=Mul(s,t) y=Add(q,p)"),
     "rotary embedding by a Split": (

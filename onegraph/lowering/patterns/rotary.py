@@ -1,6 +1,8 @@
-"""Recognizes rotary embeddings as exporters spell them out: a product by cosines and one of turned halves by sines."""
+"""Recognizes rotary embeddings as exporters spell them out: a product by cosines and one of turned pairs by sines."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ...ir.op import LogicalTensor, Op
 from ..emitter import Emitter, Value
@@ -8,10 +10,22 @@ from ..movement import NATIVE
 from ..rotary import rotated
 from .table import contents, either, made, number, rewrites
 
+_Part = tuple[LogicalTensor, int, int, int]  # see `_part`
+
+
+class _Turned(NamedTuple):
+    """The tensor of whose last axis the numbers are turned, and whether a pair are neighbours."""
+
+    src: LogicalTensor
+    interleaved: bool
+
 
 @rewrites("Add", of_known_dims=True)
 def spelled_out(emit: Emitter, op: Op) -> Value | None:
-    """src * cos + concat(-second half of src, first half) * sin, of the last axis of (batch, heads, tokens, size)."""
+    """src * cos + turned * sin, of the last axis of (batch, heads, tokens, size).
+
+    turned is concat(-second half of src, first half), or has -b, a in the place of each two neighbours a, b.
+    """
     dst = op.outputs[0]
     if dst.shape is None or len(dst.shape) != 4 or dst.dtype not in NATIVE:
         return None
@@ -19,27 +33,113 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         first, second = made(emit, plain, "Multiply"), made(emit, turned, "Multiply")
         if first is None or second is None:
             continue
-        for halves, sin in either(second):
-            src = _source(emit, halves)
-            cos = next((operand_ for value, operand_ in either(first) if src is not None and value.id == src.id), None)
-            if src is not None and cos is not None and _fit(src, cos, sin):
-                return rotated(emit, src, cos, sin, whole=True)
+        for pairs, sin in either(second):
+            found = _source(emit, pairs)
+            cos = next((operand_ for value, operand_ in either(first) if found and value is found.src), None)
+            if found is not None and cos is not None and _fit(found.src, cos, sin):
+                return rotated(emit, found.src, cos, sin, interleaved=found.interleaved, whole=True)
     return None
 
 
-def _source(emit: Emitter, value: LogicalTensor) -> LogicalTensor | None:
-    """The tensor of whose last axis the value has the second half, negative, and the first half."""
-    concat = made(emit, value, "Concat")
-    if concat is None or len(concat.inputs) != 2 or concat.attrs.get("axis") not in (-1, 3):
+@rewrites("Concat", of_known_dims=True)
+def in_halves(emit: Emitter, op: Op) -> Value | None:
+    """concat(a * cos - b * sin, b * cos + a * sin) of the halves a, b of a tensor; or turned numbers and the others."""
+    shape = op.outputs[0].shape
+    if shape is None or len(shape) != 4 or len(op.inputs) != 2 or op.attrs.get("axis") not in (-1, 3):
         return None
-    negative, half = concat.inputs
-    second, first = _part(emit, _negated(emit, negative)), _part(emit, half)
+    found = _turned_by(emit, op, is_near=False)
+    return _partly(emit, op) if found is None else found
+
+
+@rewrites("StaticReshape", of_known_dims=True)
+def in_neighbours(emit: Emitter, op: Op) -> Value | None:
+    """The same of neighbours a, b, whose results are stacked."""
+    joined, shape = _stacked(emit, op.outputs[0]), op.outputs[0].shape
+    return None if joined is None or shape is None or len(shape) != 4 else _turned_by(emit, joined, is_near=True)
+
+
+def _turned_by(emit: Emitter, op: Op, is_near: bool) -> Value | None:
+    """A rotation by one angle for each pair, whose two results ``op`` joins."""
+    real, imaginary = (_apart(emit, value) if is_near else value for value in op.inputs)
+    difference, total = made(emit, real, "Subtract"), made(emit, imaginary, "Add")
+    if difference is None or total is None:
+        return None
+    products = [made(emit, value, "Multiply") for value in (*difference.inputs, *total.inputs)]
+    if None in products:
+        return None
+    for a, cos in either(products[0]):  # type: ignore[arg-type]
+        for b, sin in either(products[1]):  # type: ignore[arg-type]
+            parts = [_part(emit, value) for value in (a, b)]
+            if parts[0] is None or parts[1] is None or parts[0][0] is not parts[1][0]:
+                continue
+            src = parts[0][0]
+            terms = {
+                frozenset([value.id for value in product.inputs if value is not None])
+                for product in products[2:]
+                if product
+            }
+            is_turned = terms == {frozenset([b.id, cos.id]), frozenset([a.id, sin.id])}
+            if is_turned and _is_pair(src, parts[0], parts[1], is_near) and _fit(src, cos, sin, numbers=2):
+                return rotated(emit, src, cos, sin, interleaved=is_near)
+    return None
+
+
+def _partly(emit: Emitter, op: Op) -> Value | None:
+    """A rotation of the first numbers of each row, behind which the others are joined."""
+    turned, rest = made(emit, op.inputs[0], "Rotary"), _part(emit, op.inputs[1])
+    if turned is None or rest is None or len(turned.inputs) != 3:
+        return None
+    first, (src, begin, end, step) = _part(emit, turned.inputs[0]), rest
+    if first is None or src.shape is None or first != (src, 0, begin, 1) or (end, step) != (src.shape[-1], 1):
+        return None
+    flags = {name: bool(turned.attrs.get(name)) for name in ("interleaved", "whole")}
+    return emit.op("Rotary", [src, *turned.inputs[1:]], flags)
+
+
+def _source(emit: Emitter, value: LogicalTensor) -> _Turned | None:
+    """The tensor of which a value has the second number of each pair, negative, and the first one."""
+    stacked, concat = _stacked(emit, value), made(emit, value, "Concat")
+    if stacked is not None:
+        ends = [_apart(emit, end) for end in stacked.inputs]
+    elif concat is None or len(concat.inputs) != 2 or concat.attrs.get("axis") not in (-1, 3):
+        return None
+    else:
+        ends = [*concat.inputs]
+    second, first = _part(emit, _negated(emit, ends[0])), _part(emit, ends[1])
     if first is None or second is None or first[0].id != second[0].id:
         return None
-    src, size = first[0], (first[0].shape or (None,))[-1]
-    if size is None or size % 2 or first[1:] != (0, size // 2) or second[1:] != (size // 2, size):
+    is_near = stacked is not None
+    return _Turned(first[0], is_near) if _is_pair(first[0], first, second, is_near) else None
+
+
+def _is_pair(src: LogicalTensor, first: _Part, second: _Part, is_near: bool) -> bool:
+    """Whether two parts are the first and the second numbers of the pairs of a tensor."""
+    size = (src.shape or (None,))[-1]
+    if size is None or size % 2:
+        return False
+    ends = ((0, size, 2), (1, size, 2)) if is_near else ((0, size // 2, 1), (size // 2, size, 1))
+    return (first[1:], second[1:]) == ends
+
+
+def _stacked(emit: Emitter, value: LogicalTensor) -> Op | None:
+    """The Concat of two tensors along a further, last axis, which a reshape joins with the one before."""
+    joined = made(emit, value, "StaticReshape", "Reshape")
+    source = None if joined is None else joined.inputs[0]
+    concat = made(emit, source, "Concat")
+    if concat is None or source is None or source.shape is None or value.shape is None or len(concat.inputs) != 2:
         return None
-    return src
+    *rows, size, count = source.shape
+    is_last = concat.attrs.get("axis") in (-1, len(source.shape) - 1) and count == 2 and size is not None
+    return concat if is_last and value.shape == (*rows, 2 * (size or 0)) else None
+
+
+def _apart(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
+    """The tensor that got a further, last axis; None for others."""
+    op = made(emit, value, "Unsqueeze", "StaticReshape", "Reshape")
+    source = None if op is None else op.inputs[0]
+    if value is None or source is None or source.shape is None or value.shape != (*source.shape, 1):
+        return None
+    return source
 
 
 def _negated(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
@@ -53,8 +153,8 @@ def _negated(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None
     return next((operand_ for factor, operand_ in either(op) if number(factor) == -1), None)
 
 
-def _part(emit: Emitter, value: LogicalTensor | None) -> tuple[LogicalTensor, int, int] | None:
-    """The tensor of whose last axis a value is a part, and where the part begins and ends."""
+def _part(emit: Emitter, value: LogicalTensor | None) -> _Part | None:
+    """The tensor of whose last axis a value is a part, where the part begins and ends, and its step."""
     op = made(emit, value, "Slice")
     src = None if op is None else op.inputs[0]
     if op is None or src is None or src.shape is None or src.shape[-1] is None:
@@ -63,18 +163,20 @@ def _part(emit: Emitter, value: LogicalTensor | None) -> tuple[LogicalTensor, in
     if len(constants) < 3 or any(array is None or array.size != 1 for array in constants):
         return None
     start, end, axis, *step = (int(array.reshape(-1)[0]) for array in constants if array is not None)
-    if axis not in (-1, len(src.shape) - 1) or step not in ([], [1]):
+    if axis not in (-1, len(src.shape) - 1) or step not in ([], [1], [2]):
         return None
-    begin, last, _ = slice(start, end).indices(src.shape[-1])
-    return src, begin, last
+    return src, *slice(start, end, *step).indices(src.shape[-1])
 
 
-def _fit(src: LogicalTensor, cos: LogicalTensor, sin: LogicalTensor) -> bool:
-    """Whether cos and sin are angles (batch or 1, heads or 1, tokens or 1, size) of a source of known sizes."""
+def _fit(src: LogicalTensor, cos: LogicalTensor, sin: LogicalTensor, numbers: int = 1) -> bool:
+    """Whether cos and sin are angles (batch or 1, heads or 1, tokens or 1, angles) of a source of known sizes.
+
+    ``numbers``: the numbers of the source for each angle.
+    """
     shape = src.shape
     if shape is None or len(shape) != 4 or cos.shape != sin.shape or cos.shape is None or len(cos.shape) != 4:
         return False
-    if cos.dtype is not src.dtype or sin.dtype is not src.dtype or cos.shape[-1] != shape[-1]:
+    if cos.dtype is not src.dtype or sin.dtype is not src.dtype or numbers * (cos.shape[-1] or 0) != shape[-1]:
         return False
     pairs = zip(cos.shape[:3], shape[:3], strict=True)
     return all(dim == 1 or (dim is not None and dim == size) for dim, size in pairs)
