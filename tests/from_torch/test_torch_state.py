@@ -53,6 +53,32 @@ def test_inference_sees_the_steps_of_an_optimizer():
             torch.testing.assert_close(model(X), module(X), rtol=1e-4, atol=1e-4)
 
 
+class Counting(nn.Module):
+    """Counts calls in a buffer, and scales by what follows from its number before and behind a count."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+        self.register_buffer("steps", torch.ones(6, 6))
+
+    def forward(self, source):
+        scale = self.read(self.steps).exp()
+        self.steps += 0.1
+        return source * scale * (1 + self.read(self.steps))
+
+
+@pytest.mark.parametrize("read", [lambda steps: steps, lambda steps: steps.t()[:1]], ids=["whole", "a view"])
+def test_gradients_read_buffers_that_forward_changes(read):
+    module = Counting(read)
+    other, model = copy.deepcopy(module), torch.compile(module, backend="onegraph")
+    for _ in range(2):
+        x, y = torch.ones(6, 6, requires_grad=True), torch.ones(6, 6, requires_grad=True)
+        model(x).sum().backward()
+        other(y).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+        torch.testing.assert_close(module.steps, other.steps)
+
+
 def test_a_copy_has_parameters_of_its_own():
     model = compiled(small().eval())
     with torch.no_grad():

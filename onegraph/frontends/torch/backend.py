@@ -23,7 +23,7 @@ from .programs import Programs
 from .registration import register
 from .resizing import whole_ops
 from .results import with_own_results
-from .saved import saved_nodes, with_true_forms
+from .saved import saved_nodes, with_true_forms, without_written
 from .statistics import add
 from .true_types import with_true_types
 
@@ -86,6 +86,8 @@ class Region:
         with_true_types(gm)
         _keep_saved()
         self.gm, self.options, self.kind = gm, options, kind
+        if kind == "forward":
+            without_written(gm)
         self.saved = saved_nodes(gm) if kind == "forward" else frozenset()
         is_prepared = kind == "inference" and (options.prepare or options.frozen)
         self.weights = _weights() if is_prepared else []

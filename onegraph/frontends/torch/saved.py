@@ -16,6 +16,8 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import Partition
 
+from .results import shares_memory
+
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 RESHAPES = ("aten._unsafe_view.default",)
@@ -36,6 +38,37 @@ def saved_nodes(gm: GraphModule) -> frozenset[FxNode]:
     results: Any = end.args[0]
     returned, saved = results[: metadata.num_forward], results[metadata.num_forward :]
     return frozenset(one for one in saved if type(one) is FxNode) - {*returned}
+
+
+def without_written(gm: GraphModule) -> None:
+    """Let a forward graph save copies of the inputs that PyTorch overwrites behind it.
+
+    A backward graph may compute again what follows from inputs, and PyTorch refuses inputs that have changed meanwhile.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    written = {inputs[place] for place, one in enumerate(metadata.input_info) if one.mutates_data}
+    (end,) = (node for node in gm.graph.nodes if node.op == "output")
+    results: Any = end.args[0]
+    saved = [_copied(gm, one, end) if _memory(one) in written else one for one in results[metadata.num_forward :]]
+    end.args = ((*results[: metadata.num_forward], *saved),)
+
+
+def _memory(node: Any) -> Any:
+    """The node in whose memory the result of a node lies."""
+    while type(node) is FxNode and shares_memory(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _copied(gm: GraphModule, node: FxNode, end: FxNode) -> FxNode:
+    with gm.graph.inserting_before(end):
+        made = gm.graph.call_function(aten.clone.default, (node,))
+    made.meta["val"] = node.meta["val"].clone()
+    return made
 
 
 def with_channels_last(parts: Iterable[Partition], saved: frozenset[FxNode]) -> None:
