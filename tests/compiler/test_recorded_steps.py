@@ -24,15 +24,18 @@ from helpers.near_graphs import near
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.capi.settings import has_avx2, is_native
 from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import NAMES, run_passes, vector_products
+from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.errors import OneGraphError
 from onegraph.native.library import VERSION
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.training import losses
+from onegraph.transform.specialise import specialise
 
 KEPT = Path(__file__).parents[1] / "recorded" / "steps.json"
 SETTINGS = {"OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
@@ -41,10 +44,12 @@ RANDOM = 24  # random graphs of a kind
 OPTIONS = ({"reproducible": True}, {"fpmath_mode": "bf16"}, {"finite_math": True}, {"policy": "debug"})
 
 
-def lines_of(graph, **options):
-    """The steps of a graph, each as a line, or why there are none."""
+def lines_of(graph, *, opens=False, **options):
+    """The steps of a graph, each as a line, or why there are none; ``opens``: those of any of several sizes."""
+    shared = SharedConstants.of(graph)
+    shared.partitions.rounds, options["opens"] = opens, opens
     try:
-        lowered = lower(graph, finite_math=options.get("finite_math", False))
+        lowered = lower(graph, finite_math=options.get("finite_math", False), opens=opens, shared=shared)
         made = run_passes(lowered, Options(**options), NAMES)
     except OneGraphError as error:
         return [f"{type(error).__name__}: {error}"]
@@ -188,6 +193,43 @@ def in_codes():
             yield way, g
 
 
+def opened():
+    """Graphs for the steps of any of several sizes."""
+    from helpers.pass_graphs.opened import graphs
+
+    return graphs()
+
+
+def open_graphs():
+    """Graphs with open dims, with some sizes of these."""
+    from helpers import open_graphs
+    from helpers.pass_graphs import code_products
+    from helpers.pass_graphs.on_images import OPS, on_images
+
+    for build in open_graphs.MATRICES:
+        yield build.__name__, open_graphs.opened(build, (None, 16)), {"x": (24, 16)}
+    for build in open_graphs.IMAGES:
+        yield build.__name__, open_graphs.opened(build, (None, 4, None, None)), {"x": (2, 4, 9, 12)}
+    for kind, build in OPS.items():
+        yield kind, on_images(build), {"x": (2, 6, 9, 8)}
+    for make in (code_products.a_product, code_products.a_product_of_results, code_products.a_sum_of_products):
+        yield make.__name__, make((None, None, 48)), {"x": (2, 5, 48)}
+    yield "a convolution", code_products.a_convolution((None, None, None, 48)), {"x": (2, 6, 7, 48)}
+
+
+def questions():
+    """What is asked of open sizes until there are steps, as lines by kind."""
+    for kind, graph, shapes in open_graphs():
+        ends = graph.inputs.items()
+        given = [(name, axis) for name, one in ends for axis, dim in enumerate(one.shape) if dim is None]
+        for factor in (1, 30):
+            sizes = OpenSizes([shapes[name][axis] * (factor if axis else 1) for name, axis in given])
+            symbols = dict(zip(given, sizes.symbols, strict=True))
+            dims = {name: [*enumerate(shape)] for name, shape in shapes.items()}
+            whole = {name: tuple([symbols.get((name, axis), dim) for axis, dim in one]) for name, one in dims.items()}
+            yield kind, [*lines_of(specialise(graph, whole), opens=True), *sizes.conditions(), *sorted(sizes.pinned)]
+
+
 def cases():
     for case in CASES[::3]:
         yield case.kind, graph_of_case(case)
@@ -223,25 +265,35 @@ def trained():
             yield f"{dtype} {channels}", g
 
 
-MATERIAL = {make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained)}
+MATERIAL = {make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained, opened)}
+NEAR_OF = {"cases": 1, "summed": 0, "opened": 1}  # NEAR for the others
+WAYS = {"summed": 1, "taken": 3, "trained": 3, "planned": 3, "in_codes": 3}  # to lower a graph; 2 for the others
 
 
 def made(name):
     """The lines of a material, by kind."""
     vector_products.core_cache = lambda: 1 << 20  # another one on each machine
     lines = {}
+    if name == questions.__name__:
+        for kind, found in questions():
+            lines.setdefault(kind, []).extend(found)
+        return lines
+    first = {"opens": True} if name == opened.__name__ else {}
     for number, (kind, graph) in enumerate(MATERIAL[name]()):
         beside = Random(f"{kind} {number}")
-        options = OPTIONS[number % len(OPTIONS)]
-        lines.setdefault(kind, []).extend(lines_of(graph))
-        lines[kind] += lines_of(graph, **options) if name != "summed" else []
-        for other in near(graph, beside, {"cases": 1, "summed": 0}.get(name, NEAR)):
-            lines[kind] += lines_of(other)
+        second = {} if first else OPTIONS[number % len(OPTIONS)]
+        for options in (first, second, {"opens": True})[: WAYS.get(name, 2)]:
+            lines.setdefault(kind, []).extend(lines_of(graph, **options))
+        for other in near(graph, beside, NEAR_OF.get(name, NEAR), number if first else 0):
+            lines[kind] += lines_of(other, **first)
     return lines
 
 
 # The materials of each instruction set.
-CHOSEN = {"AVX2": [*MATERIAL], "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn"]}
+CHOSEN = {
+    "AVX2": [*MATERIAL, "questions"],
+    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions"],
+}
 
 
 def of_a_child(isa):

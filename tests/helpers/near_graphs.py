@@ -26,9 +26,9 @@ ALIKE = (
 CHANGES = ("kind", "attributes", "returned", "exchanged", "given", "constant", "size")
 
 
-def near(graph: og.Graph, drawn: Random, count: int) -> Iterator[og.Graph]:
-    """Some of the graphs beside a graph; those that are no valid graphs are left out."""
-    for turn in range(count if graph.ops else 0):
+def near(graph: og.Graph, drawn: Random, count: int, first: int = 0) -> Iterator[og.Graph]:
+    """Some of the graphs beside a graph, from a change on; those that are no valid graphs are left out."""
+    for turn in range(first, first + (count if graph.ops else 0)):
         with suppress(OneGraphError):
             yield changed(graph, CHANGES[turn % len(CHANGES)], drawn)
 

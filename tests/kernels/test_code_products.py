@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-import onegraph as og
 from onegraph.capi.settings import has_vnni
 from onegraph.compiler.kernels.code_product import FOR_CODES
 from onegraph.compiler.packed_weights import PANEL, channel_lines, code_panels
 from tests.helpers.kernels import run
+from tests.helpers.pass_graphs.code_products import (
+    a_convolution,
+    a_product,
+    a_product_of_results,
+    a_sum_of_products,
+    drawn,
+)
 
 TESTED_KERNELS = "code_product", "code_matrices"
 LEVELS = [0, 1, 3, 4]
@@ -15,11 +21,6 @@ f32 = np.float32
 # Rows, depth, columns: no multiple of a panel or a tile, and less than one.
 SIZES = [(1, 7, 5), (3, 64, 32), (17, 130, 40), (70, 33, 100), (200, 260, 37)]
 NONE = {"slope": 1.0, "factor": 1.0, "dst_zero": 0.0}
-
-
-def drawn(dtype, *shape):
-    info = np.iinfo(dtype)
-    return np.random.default_rng(shape).integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 def filled(array, columns, groups=1):
@@ -163,57 +164,6 @@ def test_matrices_of_any_strides(rows, depth, columns, dtypes, level):
 # In graphs ------------------------------------------------------------------------------------------------------------
 
 
-def quantized(g, src, scale, zero):
-    return g.dequantize(g.quantize(src, scales=[scale], zps=[zero], dtype="u8"), scales=[scale], zps=[zero])
-
-
-def of_codes(g, rng, codes, axis):
-    scales = rng.uniform(0.001, 0.01, codes.shape[axis]).tolist()
-    return g.dequantize(g.constant(codes), scales=scales, zps=[0] * len(scales), qtype="per_channel", axis=axis)
-
-
-def a_product(shape):
-    g, rng = og.Graph(), np.random.default_rng(1)
-    x = g.input("x", "f32", shape)
-    codes = g.constant(drawn(np.int8, 48, 40))
-    weights = g.dequantize(
-        codes, scales=rng.uniform(0.001, 0.01, 40).tolist(), zps=[0] * 40, qtype="per_channel", axis=1
-    )
-    y = g.matmul(quantized(g, x, 0.02, 120), weights, g.constant(rng.standard_normal(40).astype(f32)))
-    g.output("y", quantized(g, g.relu(y), 0.03, 7))
-    return g.compile()
-
-
-def a_convolution(shape):
-    g, rng = og.Graph(), np.random.default_rng(1)
-    x = g.input("x", "f32", shape)
-    codes = g.constant(drawn(np.int8, 24, 48, 3, 3))
-    weights = g.dequantize(
-        codes, scales=rng.uniform(0.001, 0.01, 24).tolist(), zps=[0] * 24, qtype="per_channel", axis=0
-    )
-    bias = g.constant(rng.standard_normal(24).astype(f32))
-    given = {"strides": [2, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-    y = g.convolution(quantized(g, x, 0.02, 120), weights, bias, **given, data_format="NXC", weights_format="OIX")
-    g.output("y", quantized(g, g.relu(y), 0.03, 7))
-    return g.compile()
-
-
-def a_sum_of_products(shape):
-    g, rng = og.Graph(), np.random.default_rng(1)
-    x = quantized(g, g.input("x", "f32", shape), 0.02, 120)
-    parts = [g.matmul(x, of_codes(g, rng, drawn(np.int8, 48, 40), 1)) for _ in range(2)]
-    g.output("y", g.multiply(g.add(*parts), g.constant(rng.standard_normal(40).astype(f32))))
-    return g.compile()
-
-
-def a_product_of_results(shape):
-    g = og.Graph()
-    x = g.input("x", "f32", shape)
-    first, second = quantized(g, x, 0.02, 120), quantized(g, x, 0.03, 128)
-    g.output("y", quantized(g, g.matmul(first, second, transpose_b=True), 1.5, 90))
-    return g.compile()
-
-
 @pytest.mark.library
 @pytest.mark.parametrize(
     ("model", "shape", "sizes"),
@@ -227,9 +177,9 @@ def a_product_of_results(shape):
 def test_sizes_have_the_bits_of_known_dims(model, shape, sizes):
     if not has_vnni():
         pytest.skip("without VNNI the library computes in f32")
-    opened = model(shape)
+    opened = model(shape).compile()
     for size in sizes:
         src = np.random.default_rng(size).standard_normal((*size, 48)).astype(f32) * 2
-        np.testing.assert_array_equal(opened(src), model(src.shape)(src))
+        np.testing.assert_array_equal(opened(src), model(src.shape).compile()(src))
     assert FOR_CODES in str(opened.report())
     assert opened.cache_info().reused >= 1

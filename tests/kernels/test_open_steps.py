@@ -8,11 +8,12 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels.kernel import COMPILED_ANEW
-from onegraph.compiler.passes.open_steps import ELEMENTWISE, TAKEN
+from onegraph.compiler.passes.open_steps import TAKEN
 from onegraph.compiler.rewrites.open_forms import NORMS
 from onegraph.errors import LibraryRuntimeError
 from onegraph.native.library import HASHES_CONSTANTS
 from tests.helpers.kernels import run
+from tests.helpers.pass_graphs.on_images import OPS, drawn, on_images
 
 TESTED_KERNELS = ("avg_pool", "interpolate", "panel_matrices")
 # Dims of images, and for each axis kernel, stride, dilation and padding on both sides.
@@ -31,10 +32,6 @@ RESIZES = {
     "a volume": ((2, 3, 4), (3, 6, 5)),
     "one element": ((1, 5), (6, 5)),
 }
-
-
-def drawn(*shape):
-    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
 def images(size, channels, is_last):
@@ -109,43 +106,6 @@ def test_a_result_with_other_channels_is_refused(kernel):
 
 
 # Graphs --------------------------------------------------------------------------------------------------------------
-
-
-def on_images(build, **attrs):
-    """A graph on images of any size, and arrays for it."""
-    g = og.Graph()
-    x = g.input("x", "f32", (None, 6, None, None))
-    g.output("y", build(g, g.relu(x), **attrs))
-    return g
-
-
-ATTRS = {"LeakyReLU": {"alpha": 0.1}}
-
-
-def shifted(g, x):
-    return g.subtract(x, np.float32(1))
-
-
-OPS = {
-    "AvgPool": lambda g, x: g.avg_pool(
-        x, kernel=(2, 3), strides=(1, 2), pads_begin=(0, 1), pads_end=(1, 0), exclude_pad=True, data_format="NCX"
-    ),
-    "Interpolate": lambda g, x: g.interpolate(x, mode="bilinear", scales=(2.0, 2.0), data_format="NCX"),
-    "LayerNorm": lambda g, x: g.group_norm(
-        x, drawn(6), drawn(6)[::-1].copy(), groups=2, data_format="NCX", keep_stats=False
-    ),
-    "SoftMax": lambda g, x: g.softmax(x, axis=-1),
-    "BatchNormInference": lambda g, x: g.batch_norm_inference(
-        x, drawn(6), drawn(6, 1)[:, 0], drawn(6), drawn(6) ** 2, epsilon=1e-5, data_format="NCX"
-    ),
-    "MatMul": lambda g, x: g.matmul(x, g.subtract(x, np.float32(1)), transpose_b=True),
-    "ReduceL1": lambda g, x: g.reduce_l1(x, axes=(1, 3), keep_dims=True),
-    "ReduceL2": lambda g, x: g.reduce_l2(x, axes=(2,), keep_dims=False),
-    "ReduceMean": lambda g, x: g.reduce_mean(x, axes=(2, 3), keep_dims=True),
-    "ReduceProd": lambda g, x: g.reduce_prod(x, axes=(1,), keep_dims=True),
-    "ReduceSum": lambda g, x: g.reduce_sum(x, axes=(0, 3), keep_dims=False),
-    **{kind: lambda g, x, kind=kind: g.op(kind, [shifted(g, x)], ATTRS.get(kind, {})) for kind in ELEMENTWISE},
-}
 
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash")
