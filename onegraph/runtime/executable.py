@@ -101,9 +101,8 @@ class Executable(Made):
     def variables(self) -> Variables:
         """The values of the variables, a mapping from names to arrays that can be read and written.
 
-        Reading gives a read-only copy. Writing sets the whole array, which must have the variable's data type and
-        shape: ``model.variables["w"] = array``. numpy refuses a write into the copy with "assignment destination is
-        read-only"; change ``model.variables["w"].copy()`` and set the variable to it.
+        Reading gives a read-only copy; numpy refuses a write into it. Writing sets the whole array, which must have the
+        variable's data type and shape: ``model.variables["w"] = array``.
         """
         return Variables(self._interface.state or State(self._interface.graph))
 
