@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._util.atomic_write import read_together
+from .._util.collector_pause import CollectorPause
 from .._util.exact_types import has_type
 from .._util.exact_types import text as characters
 from .._util.mapped_file import SourceFiles
@@ -194,11 +195,12 @@ def _graph(
     make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object, files: SourceFiles | None = None
 ) -> AnyGraph:
     is_strict = flag("strict", strict)
-    raw = parse_json(text)
-    found, names = document(raw), read_names(raw)
-    data = {} if path is None else read_constants(path, found, names, files)
-    graph = make(names.edition, strict=is_strict)
-    build(graph, found, names, data)
+    with CollectorPause():
+        raw = parse_json(text)
+        found, names = document(raw), read_names(raw)
+        data = {} if path is None else read_constants(path, found, names, files)
+        graph = make(names.edition, strict=is_strict)
+        build(graph, found, names, data)
     return graph
 
 

@@ -32,6 +32,7 @@ F32_LIMIT = 3.4028235677973366e38  # numbers from this limit on round to infinit
 ATTR_TYPES = MappingProxyType(
     {"f32": "f32", "f32[]": "f32[]", "s64": "s64", "s64[]": "s64[]", "bool": "bool", "str": "string"}
 )
+DTYPES = tuple(DataType.__members__)
 ENGINES = ("cpu", "gpu", "any")
 FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
 LAYOUTS = ("undef", "any", "strided", "opaque")
@@ -233,7 +234,7 @@ def tensor_form(value: object, where: str) -> TensorForm:
     raw = json_object(value, where)
     dtype = _required(raw, "dtype", where)
     if dtype != "undef":  # accepted, but not offered in messages
-        dtype = json_string(dtype, f"{where}.dtype", tuple(DataType.__members__))
+        dtype = json_string(dtype, f"{where}.dtype", DTYPES)
     shape = _shape(raw.get("shape", [UNKNOWN]), f"{where}.shape")
     declared = json_strides(raw.get("stride", [UNKNOWN]), f"{where}.stride")
     return TensorForm(
