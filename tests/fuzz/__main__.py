@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import onegraph as og
 
@@ -22,6 +23,7 @@ from .differ import random_case
 from .recipe import reproducer
 from .shorten import fails_in_child, fails_in_process, shorten
 
+CORPUS = Path(__file__).parents[2] / "build" / "corpus"  # inputs of coverage-guided runs that reached new branches
 CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
@@ -115,23 +117,34 @@ def attributes(seed, seconds):
     return failed
 
 
-def guided(seed, seconds):
-    """atheris, where it is installed; its own output tells what it found."""
+def guided(seed, seconds, corpus=CORPUS):
+    """atheris, where it is installed; its own output tells what it found.
+
+    It adds each input that reaches new branches to the folder ``corpus``, from which the next run starts.
+    """
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: no coverage-guided fuzzing")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        graph = og.Graph()
-        graph.output("y", graph.relu(graph.input("x", "f32", (2, None))))
-        files = {"graph": graph.to_json(), "check": json.dumps(["Concat", {"axis": 1}, [["f32", [2, 3]]]])}
-        for name, text in files.items():
-            with open(os.path.join(folder, name), "w") as file:
-                file.write(text)
+    corpus.mkdir(parents=True, exist_ok=True)
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (2, None))))
+    files = {"graph": graph.to_json(), "check": json.dumps(["Concat", {"axis": 1}, [["f32", [2, 3]]]])}
+    for name, text in files.items():
+        (corpus / name).write_text(text)
+    before = len([*corpus.iterdir()])
+    with tempfile.TemporaryDirectory() as found:
         options = [f"-max_total_time={int(seconds)}", f"-seed={seed % 2**31}", "-timeout=60", "-verbosity=0"]
-        command = [sys.executable, "-m", "tests.fuzz.coverage_guided", *options, f"-artifact_prefix={folder}/", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.coverage_guided",
+            *options,
+            f"-artifact_prefix={found}/",
+            str(corpus),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         said = "nothing" if done.returncode == 0 else done.stderr[-2000:] + done.stdout[-2000:]
-        print(f"atheris, seed {seed}: {said}", flush=True)
+    print(f"atheris, seed {seed}, from {before} inputs to {len([*corpus.iterdir()])}: {said}", flush=True)
     return int(done.returncode != 0)
 
 
