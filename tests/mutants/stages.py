@@ -150,6 +150,8 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_growing_caches",
         "test_arguments",
         "test_final_updates",
+        "test_control_flow",
+        "test_threads",
     ),
     "arrays": ("test_arrays", "test_type_messages", "test_mapped_files", "test_npz", "test_trees", "test_malformed"),
     "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned"),
