@@ -209,6 +209,14 @@ def test_profiling_changes_nothing(model):
             model.report(implementations=wrong)
 
 
+def test_a_profile_gives_its_memory_back():
+    model = network().compile()
+    x = np.ones((2, 6, 6, 3), F32)
+    for _ in range(3):
+        model.profile(x, runs=1)
+    assert len(model._programs.only_program().free_frames) == 1
+
+
 def test_profiles_the_program_for_its_shapes():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None,))))
@@ -472,6 +480,7 @@ onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
 onednn_verbose,v1,graph,exec,cpu,2,kernel,matmul,,,fpm:strict,dnnl_backend,0.4
 onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:f32,undef,src,,,4,0.1
 onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
+a warning of another library,exec,cpu,sum,ref:any,undef,src,,,4,0.1
 onegraph_partition,done
 onegraph_partition,3
 onegraph_partition,done
