@@ -187,6 +187,8 @@ def edited(key, value):
         (edited(["settings", "threads"], {"x": 1}), "model.json: settings: threads"),
         (edited(["settings", "cache_capacity"], 0), "cache_capacity"),
         (edited(["settings", "as_read"], "yes"), "as_read: 'yes'"),
+        (edited(["settings", "roundings"], "x"), "model.json: settings: roundings: 'x'"),
+        (edited(["settings", "roundings"], [1]), "model.json: settings: roundings: "),
         (edited(["settings"], 3), "model.json: settings"),
         (edited(["checksums"], {}), "checksums"),
     ],
