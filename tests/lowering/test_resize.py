@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
+import onegraph as og
+from onegraph._util.size_symbols import OpenSizes
+from onegraph.builder.graph import DataGraph
+from onegraph.lowering.emitter import Emitter, NotLowered, dtype_of
+from onegraph.lowering.resize import resize
 from onegraph.lowering.resize_axes import Axis, Sampling, nearest, places, settled_sizes, shares_of
+from onegraph.transform.specialise import specialise
 
 TWICE, HALF, TO_ONE = Axis(4, 8, 2.0), Axis(4, 2, 0.5), Axis(4, 1, 0.25)
 CROP, CROP_TO_ONE = Axis(5, 3, 0.6, 0.25, 0.75), Axis(5, 1, 0.2, 0.25, 0.75)
@@ -104,3 +110,32 @@ def test_shares_are_those_of_the_formula(axis, sampling):
 )
 def test_sizes_keep_the_ratio_as_the_policy_says(dims, sizes, policy, expected):
     assert settled_sizes(dims, sizes, policy) == expected
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize(
+    ("dtype", "mode", "has", "lacks"),
+    [
+        (og.u8, "linear", {"Cast"}, {"Sign"}),
+        (og.s8, "linear", {"Cast", "Sign"}, set()),
+        (og.u8, "nearest", set(), {"Cast", "Sign"}),
+        (og.f32, "linear", set(), {"Sign"}),
+    ],
+)
+def test_bytes_are_resized_as_numbers_of_f32(dtype, mode, has, lacks, is_open):
+    graph = DataGraph()
+    graph.input("x", dtype, (1, 1, None, 4))
+    size = OpenSizes([6]).symbols[0] if is_open else 6
+    whole = specialise(graph, {"x": (1, 1, size, 4)})
+    src = whole.inputs["x"]
+    result = resize(Emitter(whole), src, {2: Axis(size, 2 * size, 2.0)}, Sampling(mode))
+    kinds = {op.kind for op in whole.ops}
+    assert kinds >= has
+    assert not kinds & lacks
+    assert dtype_of(result) is dtype
+
+
+def test_whole_numbers_of_other_types_are_not_resized_between_elements():
+    graph = DataGraph()
+    with pytest.raises(NotLowered, match="s32 is no data type of floats"):
+        resize(Emitter(graph), graph.input("x", og.s32, (1, 1, 6, 4)), {2: TWICE}, Sampling("linear"))
