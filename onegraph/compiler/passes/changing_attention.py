@@ -9,6 +9,8 @@ A few queries take as long as reading the keys, which the library copies before 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...opset.dtypes import DataType
 from ...opset.kinds import ARITHMETIC, MOVES
 from ..ir.edit import Edit
@@ -61,30 +63,10 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     """The step for the attention around a SoftMax; None if there is none."""
     sinks = with_sinks(graph, softmax)
     scores = Scores(graph, softmax.inputs[0] if sinks is None else sinks.scores)
-    shares, last = softmax.outputs[0], graph.only_consumer(softmax.outputs[0])
-    rank = len(graph.values[shares].shape)
-    if int(softmax.attrs.get("axis", 1)) % rank != rank - 1:  # type: ignore[arg-type]
+    behind_softmax = _behind(graph, softmax, has_sinks=sinks is not None, joins=bool(scores.joint))
+    if behind_softmax is None:
         return None
-    members, has_plain_shares = [softmax], True
-    if last is not None and last.kind == "ReplaceNaN" and number_of(graph, last.inputs[1]) == 0:
-        members, shares, last, has_plain_shares = (
-            [softmax, last],
-            last.outputs[0],
-            graph.only_consumer(last.outputs[0]),
-            False,
-        )
-    rounded = _rounded(graph, shares, last)
-    if rounded:
-        members, shares = [*members, *rounded], rounded[-1].outputs[0]
-        last = graph.only_consumer(shares)
-    if sinks is not None:
-        if last is None or not is_without_last(graph, last, shares):
-            return None
-        members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
-    if scores.joint and last is not None and is_reshape(graph, last):
-        members, shares, last = [*members, last], last.outputs[0], graph.only_consumer(last.outputs[0])
-    if last is None or last.kind != "MatMul" or not is_plain(graph, last, 2) or _is_turned(last):
-        return None
+    members, last, has_plain_shares = behind_softmax
     product = only_maker(graph, scores.number)
     if (
         product is None
@@ -99,7 +81,7 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     key, key_factor = unscaled(graph, key)
     key, value = _exact(graph, key), _exact(graph, value)
     maker = graph.maker(key)
-    if last.inputs[0] != shares or (not turned and not is_view(maker)):
+    if not turned and not is_view(maker):
         return None
     if maker is not None and not turned:
         key_factor *= unscaled(graph, maker.inputs[0])[1]
@@ -129,6 +111,42 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
         ends.append(sinks.sink)
     step = members[-1].instead("attention", tuple(ends), (result,), attrs=attrs)
     return step._replace(members=tuple(members))
+
+
+class _Behind(NamedTuple):
+    """The steps from a SoftMax to the product with the values, that product, and whether NaN stays in the shares."""
+
+    members: list[Step]
+    product: Step
+    is_plain: bool
+
+
+def _behind(graph: Lowered, softmax: Step, *, has_sinks: bool, joins: bool) -> _Behind | None:
+    """What lies behind a SoftMax along the last axis; None if that is no product with the values."""
+    shares, last = softmax.outputs[0], graph.only_consumer(softmax.outputs[0])
+    rank = len(graph.values[shares].shape)
+    if int(softmax.attrs.get("axis", 1)) % rank != rank - 1:  # type: ignore[arg-type]
+        return None
+    members = [softmax]
+
+    def take(*steps: Step) -> tuple[int, Step | None]:
+        members.extend(steps)
+        return steps[-1].outputs[0], graph.only_consumer(steps[-1].outputs[0])
+
+    replaces = last is not None and last.kind == "ReplaceNaN" and number_of(graph, last.inputs[1]) == 0
+    if last is not None and replaces:
+        shares, last = take(last)
+    if rounded := _rounded(graph, shares, last):
+        shares, last = take(*rounded)
+    if has_sinks:
+        if last is None or not is_without_last(graph, last, shares):
+            return None
+        shares, last = take(last)
+    if joins and last is not None and is_reshape(graph, last):
+        shares, last = take(last)
+    if last is None or last.kind != "MatMul" or not is_plain(graph, last, 2) or _is_turned(last):
+        return None
+    return _Behind(members, last, not replaces) if last.inputs[0] == shares else None
 
 
 def _exact(graph: Lowered, value: int) -> int:
