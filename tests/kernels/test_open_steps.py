@@ -9,7 +9,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels.kernel import COMPILED_ANEW
 from onegraph.compiler.passes.open_steps import TAKEN
-from onegraph.compiler.rewrites.open_forms import NORMS
+from onegraph.compiler.rewrites.open_forms import NORMS, SPREAD
 from onegraph.errors import LibraryRuntimeError
 from onegraph.native.library import HASHES_CONSTANTS
 from tests.helpers.kernels import run
@@ -154,6 +154,19 @@ def test_matrices_that_do_not_fit_are_refused():
     for first, second in (((2, 3), (4, 5)), ((3, 2, 4), (2, 4, 5))):
         with pytest.raises(LibraryRuntimeError, match=r"sizes|broadcast"):
             run("panel_matrices", drawn(*first), drawn(*second), drawn(*first[:-1], 5), turned=False)
+
+
+@pytest.mark.parametrize("kind", sorted(SPREAD))
+def test_the_library_gets_no_empty_operand(kind):
+    """It would write a result over its other operand, which has more elements."""
+    g = og.Graph()
+    x = g.input("x", "f32", (None, None, None))
+    g.output("y", g.op(kind, [g.reduce_sum(x, axes=(1, 2), keep_dims=True), x]))
+    model = g.compile()
+    for size in ((7, 7, 7), (7, 0, 7), (5, 0, 5)):
+        x = drawn(*size)
+        np.testing.assert_allclose(model(x), reference.run(g, {"x": x})["y"], rtol=1e-5, atol=1e-5)
+    assert {part.executor for part in model.report().partitions} == {"reference"}
 
 
 SHAPES = [

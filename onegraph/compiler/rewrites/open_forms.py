@@ -11,7 +11,7 @@ from ...capi.settings import has_avx2
 from ...opset.dtypes import DataType
 from ...opset.kinds import ARITHMETIC
 from ...opset.ops.reduction import reduced_axes
-from ...opset.schema import Call
+from ...opset.schema import Call, TensorType
 from ..kernels.arrays import REDUCING
 from .form import Form, Parts, Rewrite, form_of
 
@@ -27,10 +27,10 @@ def open_form(call: Call) -> Form | None:
     ``call`` is one of ``OPEN_KINDS``."""
     kind = call.schema.kind
     if kind in SPREAD:
-        is_full = all(tensor is not None and tensor.dtype is DataType.f32 for tensor in call.inputs)
+        is_full = all(_is_full(tensor) for tensor in call.inputs)
         return form_of(Rewrite(kind, call.given, (0, 1)), call) if is_full and has_avx2() else None
     src, axes = call.inputs[0], reduced_axes(call)
-    if src is None or not axes or src.dtype is not DataType.f32 or 0 in (src.shape or ()):
+    if not axes or not _is_full(src):
         return None
     keep_dims = call.flag("keep_dims")
     if kind in PLAIN:
@@ -39,3 +39,8 @@ def open_form(call: Call) -> Form | None:
     parts = Parts(call)
     result = parts.add("ReduceSum", parts.add(before, 0), axes=axes, keep_dims=keep_dims)
     return parts.form(result if behind is None else parts.add(behind, result), note=f"{before}, ReduceSum")
+
+
+def _is_full(tensor: TensorType | None) -> bool:
+    """Whether a tensor has elements, of f32."""
+    return tensor is not None and tensor.dtype is DataType.f32 and 0 not in (tensor.shape or ())
