@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import onegraph as og
+from onegraph import reference
 from onegraph.capi.settings import has_vnni
 from onegraph.compiler.kernels.code_product import FOR_CODES
 from onegraph.compiler.packed_weights import PANEL, channel_lines, code_panels
@@ -183,3 +185,24 @@ def test_sizes_have_the_bits_of_known_dims(model, shape, sizes):
         np.testing.assert_array_equal(opened(src), model(src.shape).compile()(src))
     assert FOR_CODES in str(opened.report())
     assert opened.cache_info().reused >= 1
+
+
+@pytest.mark.parametrize(
+    ("zero", "is_weight"), [(-129, False), (255, False), ("s32", False), (-129, True), (255, True)], ids=str
+)
+def test_zero_points_that_are_no_codes(zero, is_weight):
+    """No code stands for padding then, and sums of products may leave s32."""
+    g = og.Graph()
+    x, weights = g.input("x", "s8", (None, None, 6)), drawn(np.int8, 3, 6, 8)
+    if zero == "s32":
+        src = g.dynamic_dequantize(x, g.constant(f32([0.1])), g.input("zero", "s32", (1,)))
+    else:
+        src = g.dequantize(x, scales=(0.1,), zps=(0 if is_weight else zero,))
+    known = g.dequantize(g.constant(weights), scales=(0.1,), zps=(zero if is_weight else 0,))
+    window = {"strides": (1,), "dilations": (1,), "pads_begin": (1,), "pads_end": (1,)}
+    g.output("y", g.convolution(src, known, **window, data_format="NXC", weights_format="XIO"))
+    model = g.compile()
+    for size in ((2, 5), (3, 7), (2, 9)):
+        arrays = {"x": drawn(np.int8, *size, 6)} | ({"zero": np.array([1000], np.int32)} if zero == "s32" else {})
+        np.testing.assert_allclose(model(**arrays), reference.run(g, arrays)["y"], rtol=1e-4, atol=1e-2)
+    assert FOR_CODES not in str(model.report())

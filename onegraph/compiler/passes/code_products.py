@@ -8,7 +8,7 @@ those for known sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from ...opset.dtypes import DataType
 from ...opset.shapes import known_dims
 from ...opset.signature import AttrValue
 from ..code_tails import Tail, tail_of
-from ..codings import CODES, coding
+from ..codings import CODES, LIMITS, coding
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..kernels.code_product import CODE_MATRICES, CODE_PRODUCT, FOR_CODES, MOST_DEPTH, TAKES, Candidate
@@ -33,7 +33,6 @@ from ..shared_constants import derived
 
 KINDS = frozenset(["MatMul", "Convolution"])
 SIGNED = 128  # what is taken from u8 codes, so that they are s8 codes
-ZEROS = frozenset([DataType.s8, DataType.u8, DataType.s32])
 
 
 class Source(NamedTuple):
@@ -202,7 +201,9 @@ def _source(edit: Edit, number: int) -> Source | None:
         return None
     if maker.kind == "Dequantize":
         found = coding(maker)
-        return None if found is None else Source(codes.id, maker, found.scale, found.zero, None)
+        if found is None or not _are_codes([found.zero], codes.dtype):
+            return None
+        return Source(codes.id, maker, found.scale, found.zero, None)
     if maker.kind != "DynamicDequantize" or maker.attrs.get("qtype", "per_tensor") != "per_tensor":
         return None
     scales, *zeros = [edit.values[end] for end in maker.inputs[1:]]
@@ -212,9 +213,15 @@ def _source(edit: Edit, number: int) -> Source | None:
     if not zeros:
         return Source(codes.id, maker, float(known.reshape(-1)[0]), 0, None)
     zero = zeros[0]
-    if zero.dtype not in ZEROS or prod(zero.shape) != 1 or not zero.dense:
+    if zero.dtype is not codes.dtype or prod(zero.shape) != 1 or not zero.dense:
         return None
     return Source(codes.id, maker, float(known.reshape(-1)[0]), 0, zero.id)
+
+
+def _are_codes(zeros: Iterable[int], dtype: DataType) -> bool:
+    """Whether zero points are codes, which stand for padding, and whose products are no larger than those of codes."""
+    lowest, highest = LIMITS[dtype]
+    return all(lowest <= zero <= highest for zero in zeros)
 
 
 def _weights(edit: Edit, step: Step) -> Weights | None:
@@ -239,6 +246,8 @@ def _weights(edit: Edit, step: Step) -> Weights | None:
     factors = np.array(scales, np.float32).reshape(-1)
     points = np.array([0] if zeros is None else zeros, np.int64).reshape(-1)
     if factors.size not in (1, count) or points.size not in (1, count) or not np.isfinite(factors).all():
+        return None
+    if not _are_codes(points, codes.dtype):
         return None
     return Weights(codes.id, maker, factors, points)
 
