@@ -140,20 +140,22 @@ PRODUCTS = [
 def test_products_of_matrices_that_a_run_computes(first, second, level):
     a, b = drawn(*first), drawn(*second)
     wanted = a.astype(np.float64) @ b.astype(np.float64)
-    for turned, threads in product((False, True), (1, 3)):
+    for turned_src, turned, threads in product((False, True), (False, True), (1, 3)):
+        src = np.ascontiguousarray(a.swapaxes(-1, -2)) if turned_src else a
         weights = np.ascontiguousarray(b.swapaxes(-1, -2)) if turned else b
         found = np.full(wanted.shape, np.nan, np.float32)
-        run("panel_matrices", a, weights, found, threads=threads, turned=turned, level=level)
+        numbers = {"turned_src": turned_src, "turned": turned, "level": level}
+        run("panel_matrices", src, weights, found, threads=threads, **numbers)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
         alone = np.full(wanted.shape, np.nan, np.float32)
-        run("panel_matrices", a, weights, alone, turned=turned, level=level)
+        run("panel_matrices", src, weights, alone, **numbers)
         np.testing.assert_array_equal(found, alone)
 
 
 def test_matrices_that_do_not_fit_are_refused():
     for first, second in (((2, 3), (4, 5)), ((3, 2, 4), (2, 4, 5))):
         with pytest.raises(LibraryRuntimeError, match=r"sizes|broadcast"):
-            run("panel_matrices", drawn(*first), drawn(*second), drawn(*first[:-1], 5), turned=False)
+            run("panel_matrices", drawn(*first), drawn(*second), drawn(*first[:-1], 5), turned_src=False, turned=False)
 
 
 @pytest.mark.parametrize("kind", sorted(SPREAD))

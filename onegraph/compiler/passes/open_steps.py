@@ -100,11 +100,12 @@ def _multiplied(step: Step, edit: Edit) -> Sequence[Step]:
     """A step of a kernel for a MatMul of two matrices that a run computes."""
     part, ends = step.part, [edit.values[number] for number in (*step.inputs, *step.outputs)]
     is_plain = len(ends) == len(("src", "weights", "dst")) and all(len(value.shape) > 1 for value in ends)
-    if part is None or not is_plain or part.call.flag("transpose_a") or not has_avx2():
+    if part is None or not is_plain or not has_avx2():
         return []
     if any(value.constant is not None for value in ends):
         return []
-    return [step._replace(executor=PANEL_MATRICES.executor, attrs={"turned": part.call.flag("transpose_b")})]
+    attrs = {"turned_src": part.call.flag("transpose_a"), "turned": part.call.flag("transpose_b")}
+    return [step._replace(executor=PANEL_MATRICES.executor, attrs=attrs)]
 
 
 ELEMENTWISE = {"Abs": "abs", "HardSwish": "hard_swish", "LeakyReLU": "leaky_relu", "Round": "round", "Tanh": "tanh"}

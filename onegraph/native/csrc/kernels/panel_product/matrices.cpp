@@ -42,23 +42,26 @@ std::vector<long> places_of(const dnnl_graph_logical_tensor_t &tensor, const dnn
 
 // The products of matrices. All tensors are dense f32. The sums go along the depth, for any number of rows and threads.
 //
-// src (..., rows, depth), weights (..., depth, columns), or with the axes turned; the result (..., rows, columns).
+// src (..., rows, depth), weights (..., depth, columns), each of them possibly with its axes turned; the result (..., rows,
+// columns).
 class PanelMatrices : public Runnable {
 public:
     explicit PanelMatrices(const KernelArguments &arguments);
     void run(void *const *addresses, int threads) const override;
 
 private:
+    void turn(const float *src, long row, long end_row, float *rows) const;
     void pack(const float *weights, long panel, long end_panel, float *panels) const;
 
-    bool is_turned_;
+    bool turns_src_, is_turned_;
     long rows_, depth_, columns_;
     std::vector<long> src_, weights_; // where each matrix begins
     const Panels &panels_;
 };
 
 PanelMatrices::PanelMatrices(const KernelArguments &arguments)
-    : is_turned_(arguments.flag("turned")),
+    : turns_src_(arguments.flag("turned_src")),
+      is_turned_(arguments.flag("turned")),
       panels_(panels_of(arguments.number("level"))) {
     const auto tensors = arguments.tensors;
     bool is_product = arguments.count == 3;
@@ -66,12 +69,20 @@ PanelMatrices::PanelMatrices(const KernelArguments &arguments)
         is_product = tensors[i]->data_type == dnnl_f32 && elements_of(*tensors[i]) > 0 && tensors[i]->ndims > 1;
     if (!is_product) throw std::invalid_argument("no kernel for these tensors");
     const dnnl_graph_logical_tensor_t &src = *tensors[0], &weights = *tensors[1], &dst = *tensors[2];
-    rows_ = src.dims[src.ndims - 2], depth_ = src.dims[src.ndims - 1];
+    rows_ = src.dims[src.ndims - (turns_src_ ? 1 : 2)], depth_ = src.dims[src.ndims - (turns_src_ ? 2 : 1)];
     columns_ = weights.dims[weights.ndims - (is_turned_ ? 2 : 1)];
     const bool is_whole = weights.dims[weights.ndims - (is_turned_ ? 1 : 2)] == depth_ && dst.dims[dst.ndims - 2] == rows_
             && dst.dims[dst.ndims - 1] == columns_ && std::max(src.ndims, weights.ndims) <= dst.ndims;
     if (!is_whole) throw std::invalid_argument("other sizes than those of a product");
     src_ = places_of(src, dst), weights_ = places_of(weights, dst);
+}
+
+// Copies the columns of src from `row` to `end_row` as rows.
+void PanelMatrices::turn(const float *src, long row, long end_row, float *rows) const {
+    for (long first = row; first < end_row; first += SOME)
+        for (long k = 0; k < depth_; k++)
+            for (long i = first; i < std::min(first + SOME, end_row); i++)
+                rows[(i - row) * depth_ + k] = src[k * rows_ + i];
 }
 
 // Copies the columns of some panels, with zeros behind the last column.
@@ -101,12 +112,14 @@ void PanelMatrices::run(void *const *addresses, int threads) const {
     // Few chunks leave threads without work, so that rows are divided too.
     const long groups = wanted == 1 || matrices * chunks % wanted == 0 ? 1 : std::clamp(4 * wanted / (matrices * chunks), 1L, most);
     const bool copies = depth_ % SETS == 0 && rows_ > MOST_ROWS;
-    const long room = copies ? std::min(rows_, ROW_BLOCK) * COPY : 0, size = chunk * depth_ * PANEL + room;
+    const long room = copies ? std::min(rows_, ROW_BLOCK) * COPY : 0, packed = chunk * depth_ * PANEL;
+    const long size = packed + room + (turns_src_ ? ((rows_ + groups - 1) / groups) * depth_ : 0);
     const std::unique_ptr<float[]> memory(new float[static_cast<std::size_t>(size * wanted)]);
     together(static_cast<int>(wanted), [&](std::size_t thread) {
         const long tasks = matrices * chunks * groups, begin = static_cast<long>(thread) * tasks / wanted;
         const long end = (static_cast<long>(thread) + 1) * tasks / wanted;
-        float *const own = memory.get() + static_cast<long>(thread) * size, *const copied = own + chunk * depth_ * PANEL;
+        float *const own = memory.get() + static_cast<long>(thread) * size, *const copied = own + packed, *const turned = copied + room;
+        long last = -1; // the rows that were turned last
         for (long task = begin; task < end; task++) { // the groups of a chunk are one behind the other
             const long group = task % groups, part = task / groups % chunks, matrix = task / groups / chunks;
             const long panel = part * chunk, end_panel = std::min(panel + chunk, panels);
@@ -114,15 +127,20 @@ void PanelMatrices::run(void *const *addresses, int threads) const {
             // The panels of a problem count from the first column.
             const auto *const first = reinterpret_cast<const float *>(
                     reinterpret_cast<std::uintptr_t>(own) - static_cast<std::uintptr_t>(panel * depth_ * PANEL) * sizeof(float));
-            const PanelProblem problem {at(0) + src_[static_cast<std::size_t>(matrix)], first, nullptr,
-                    at(2) + matrix * rows_ * columns_, depth_, columns_};
-            panels_.add(problem,
-                    {group * rows_ / groups, (group + 1) * rows_ / groups, panel, end_panel, copies ? copied : nullptr});
+            const long row = group * rows_ / groups, end_row = (group + 1) * rows_ / groups;
+            const float *rows = at(0) + src_[static_cast<std::size_t>(matrix)];
+            if (turns_src_ && last != matrix * groups + group) {
+                turn(rows, row, end_row, turned);
+                last = matrix * groups + group;
+            }
+            rows = turns_src_ ? turned : rows + row * depth_;
+            const PanelProblem problem {rows, first, nullptr, at(2) + (matrix * rows_ + row) * columns_, depth_, columns_};
+            panels_.add(problem, {0, end_row - row, panel, end_panel, copies ? copied : nullptr});
         }
     });
 }
 
-const Registered<PanelMatrices> PANEL_MATRICES {"panel_matrices", "turned, level"};
+const Registered<PanelMatrices> PANEL_MATRICES {"panel_matrices", "turned_src, turned, level"};
 
 } // namespace
 } // namespace onegraph
