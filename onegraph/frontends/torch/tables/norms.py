@@ -17,6 +17,7 @@ from ..node import Node, NotLowered, lowers
 from ..types import DTYPES
 from .elementwise import native
 from .movement import reshape
+from .reduction import correction
 
 # Numbers so far below 0 that a SoftMax makes 0 of them, and that their sums with scores are finite.
 LEAST = {DataType.f32: -1e38, DataType.bf16: -1e38, DataType.f16: -6e4}
@@ -82,7 +83,7 @@ def batch_norm_training(node: Node) -> list[Value | None]:
             emit,
             "Add",
             multiply(emit, running[index], filled(1 - momentum, running[index])),
-            multiply(emit, one, filled(momentum * (count / (count - 1) if index else 1), one)),
+            multiply(emit, one, correction(node, count, 1, momentum) if index else filled(momentum, one)),
         )
         for index, one in enumerate((mean, variance))
     ]

@@ -9,6 +9,7 @@ from ...._util.open_sizes import is_open
 from ....lowering.elementwise import binary, filled, multiply, unary
 from ....lowering.emitter import Emitter, Value, dtype_of
 from ....lowering.movement import NATIVE, cast, reshape, rounded, scalar
+from ....lowering.open_samples import open_factor
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, axes_of, lowers
@@ -58,19 +59,32 @@ def _variance(node: Node) -> tuple[Value, Value]:
     mean = reduce(emit, "ReduceMean", wide, axes, True)
     apart = unary(emit, "Square", binary(emit, "Subtract", wide, mean))
     found = reduce(emit, "ReduceMean", apart, axes, bool(node["keepdim"]))
-    return multiply(emit, found, _correction(node, count, less)), mean
+    return multiply(emit, found, correction(node, count, less)), mean
 
 
-def _correction(node: Node, count: int, less: float) -> Value:
-    """The number of elements, divided by that number less another one; of open sizes infinity where nothing is left."""
+def correction(node: Node, count: int, less: float, times: float = 1) -> Value:
+    """The number of elements, divided by that number less another one; of open sizes infinity where nothing is left.
+
+    Args:
+        node: the node.
+        count: the number of elements.
+        less: the other number.
+        times: a factor of the result.
+    """
+
+    def of(emit: Emitter, number: Value) -> Value:
+        whole = cast(emit, number, DataType.f32)
+        left = binary(emit, "Maximum", binary(emit, "Subtract", whole, filled(less, whole)), filled(0, whole))
+        found = binary(emit, "Divide", whole, left)
+        return found if times == 1 else multiply(emit, found, filled(times, found))
 
     def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
-        whole = cast(emit, reshape(emit, sizes([count]), ()), DataType.f32)
-        left = binary(emit, "Maximum", binary(emit, "Subtract", whole, filled(less, whole)), filled(0, whole))
-        return binary(emit, "Divide", whole, left)
+        return of(emit, reshape(emit, sizes([count]), ()))
 
     found = node.open_value((), DataType.f32, (count,), opened)
-    return scalar(count / (count - less), DataType.f32) if found is None else found
+    if found is None and node.emit.opened is None and is_open((count,)):
+        return of(node.emit, reshape(node.emit, open_factor(node.emit, count), ()))
+    return scalar(times * (count / (count - less)), DataType.f32) if found is None else found
 
 
 @lowers("var.correction", "var.dim")
