@@ -9,7 +9,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels.kernel import COMPILED_ANEW
 from onegraph.compiler.passes.open_steps import TAKEN
-from onegraph.compiler.rewrites.open_forms import NORMS, SPREAD
+from onegraph.compiler.rewrites.open_forms import GRADIENTS, NORMS, SPREAD
 from onegraph.errors import LibraryRuntimeError
 from onegraph.native.library import HASHES_CONSTANTS
 from tests.helpers.kernels import run
@@ -105,11 +105,13 @@ def test_a_result_with_other_channels_is_refused(kernel):
         run(kernel, drawn(1, 3, 4), drawn(1, 2, 4), channels=1, **numbers)
 
 
+OVER_IMAGES = ("BatchNormTrainingBackward", "ReduceSum")  # which sum over all images
+
 # Graphs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="newer libraries find prepared constants by a hash")
-@pytest.mark.parametrize("kind", sorted(TAKEN.keys() | NORMS.keys()))
+@pytest.mark.parametrize("kind", sorted(TAKEN.keys() | NORMS.keys() | GRADIENTS))
 def test_a_new_size_compiles_nothing(kind):
     g = on_images(OPS[kind])
     model = g.compile()
@@ -117,10 +119,10 @@ def test_a_new_size_compiles_nothing(kind):
         x = drawn(*size)
         np.testing.assert_allclose(model(x), reference.run(g, {"x": x})["y"], rtol=1e-4, atol=1e-5)
     report = str(model.report())
-    assert kind == "BatchNormInference" or COMPILED_ANEW in report  # the steps of a norm are joined
+    assert kind in ("BatchNormInference", *GRADIENTS) or COMPILED_ANEW in report  # steps of norms are joined
     assert "compiled for these sizes" not in report, report
     exact = g.compile(reproducible=True)
-    for size in ((2, 6, 9, 8), (1, 6, 7, 9)) if kind != "ReduceSum" else ():
+    for size in ((2, 6, 9, 8), (1, 6, 7, 9)) if kind not in OVER_IMAGES else ():
         x = drawn(*size)
         np.testing.assert_array_equal(exact(x), np.concatenate([exact(image[None]) for image in x]))
 

@@ -2,7 +2,7 @@
 
 Where the library's reductions are slow, they are pools and products with ones, whose windows are as large as the axes.
 So not even their ops are the same for two sizes. Kernels of the package compute plain sums, means and products, and
-elementwise ops whose operands are broadcast in any way.
+elementwise ops whose operands are broadcast in any way. Gradients of normalizations are such ops.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from ...opset.kinds import ARITHMETIC
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call, TensorType
 from ..kernels.arrays import REDUCING
+from ..kernels.kernel import COMPILED_ANEW
+from .bodies import by_body
 from .form import Form, Parts, Rewrite, form_of
 
 SPREAD = ARITHMETIC - {"Maximum", "Minimum"}
 PLAIN = frozenset(REDUCING) - {"ReduceMax", "ReduceMin"}
 NORMS = {"ReduceL1": ("Abs", None), "ReduceL2": ("Square", "Sqrt")}  # the ops in front of a sum and behind it
-OPEN_KINDS = PLAIN | NORMS.keys() | SPREAD
+GRADIENTS = frozenset(["BatchNormTrainingBackward", "LayerNormBackward"])  # which are ops of the other kinds
+OPEN_KINDS = PLAIN | NORMS.keys() | SPREAD | GRADIENTS
 
 
 def open_form(call: Call) -> Form | None:
@@ -29,6 +32,10 @@ def open_form(call: Call) -> Form | None:
     if kind in SPREAD:
         is_full = all(_is_full(tensor) for tensor in call.inputs)
         return form_of(Rewrite(kind, call.given, (0, 1)), call) if is_full and has_avx2() else None
+    if kind in GRADIENTS:
+        types = {tensor.dtype for tensor in call.inputs if tensor is not None}
+        is_full = types == {DataType.f32} and 0 not in (call.shape("src") or (0,))
+        return by_body(call, COMPILED_ANEW) if is_full and has_avx2() else None
     src, axes = call.inputs[0], reduced_axes(call)
     if not axes or not _is_full(src):
         return None

@@ -37,6 +37,17 @@ OPS = {
     "BatchNormInference": lambda g, x: g.batch_norm_inference(
         x, drawn(6), drawn(6, 1)[:, 0], drawn(6), drawn(6) ** 2, epsilon=1e-5, data_format="NCX"
     ),
+    "BatchNormTrainingBackward": lambda g, x: g.op(
+        "BatchNormTrainingBackward",
+        [x, shifted(g, x), drawn(6), drawn(6) ** 2 + 1],
+        {"epsilon": 1e-5, "data_format": "NCX"},
+        outputs=["diff_src"],
+    ),
+    "LayerNormBackward": lambda g, x: g.op(
+        "LayerNormBackward",
+        [x, shifted(g, x), g.reduce_mean(x, axes=(3,)), g.reduce_mean(g.exp(x), axes=(3,))],
+        {"use_affine": False},
+    ),
     "MatMul": lambda g, x: g.matmul(x, g.subtract(x, np.float32(1)), transpose_b=True),
     "ReduceL1": lambda g, x: g.reduce_l1(x, axes=(1, 3), keep_dims=True),
     "ReduceL2": lambda g, x: g.reduce_l2(x, axes=(2,), keep_dims=False),
