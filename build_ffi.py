@@ -60,6 +60,7 @@ SOURCES = (
     *sorted(str(path.relative_to(CSRC)) for path in CSRC.glob("kernels/**/*.cpp")),
     "plan.cpp",
     "memory_plan.cpp",
+    "open_kernels.cpp",
     "pages.cpp",
     "page_writes.cpp",
     "results.cpp",

@@ -183,6 +183,13 @@ typedef struct {
     dnnl_graph_compiled_partition_t alone; // the partition for one thread, which runs beside other programs; or NULL
 } onegraph_step_t;
 
+// open_kernels: fills in `tensors`, whose ranks are known, of `numbers`: the dims of all of them, then the strides, then
+// `codes`. `pointers` are those of the tensors `ends`. `starts`: for each step, where its pointers and its codes begin.
+// Returns dnnl_invalid_arguments if a tensor or a number is too large, or a tensor runs backwards.
+int onegraph_kernels_fill(size_t n_tensors, dnnl_graph_logical_tensor_t *tensors, const int64_t *numbers, size_t n_codes,
+        int *codes, size_t n_ends, const int64_t *ends, dnnl_graph_logical_tensor_t **pointers, size_t n_steps,
+        const int64_t *starts, onegraph_step_t *steps);
+
 // memory_plan: places pieces of memory in one block. A piece is written by step `starts`, and used last by step `ends`; the
 // pieces are ordered by `starts`. It takes the place of the piece `sources`, unless that is -1, if the step that writes it is
 // the last to use the other one, and their sizes are equal. Otherwise it takes the smallest free gap that holds it, or

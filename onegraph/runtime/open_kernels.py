@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +11,13 @@ from ..compiler.kernels.native import KernelSource, tensor_of
 from ..compiler.library_steps import NoParametersError
 from ..compiler.open_values import value_at
 from ..ir.op import Array
-from ..native.library import address, ffi
+from ..native.library import ffi, lib
 from .open_steps import Numbers
-from .plan import field_of, rows_of
+from .plan import rows_of
 
 TENSORS, POINTERS, CODES = map(
     ffi.typeof, ("dnnl_graph_logical_tensor_t[]", "dnnl_graph_logical_tensor_t *[]", "int[]")
 )
-SIZE, WORD = ffi.sizeof("dnnl_graph_logical_tensor_t"), 8  # bytes of a tensor, and of a dim in it
-DIMS, STRIDES = (
-    ffi.offsetof("dnnl_graph_logical_tensor_t", *fields) // WORD for fields in (("dims",), ("layout", "strides"))
-)
-LARGE = 1 << 48  # elements of a tensor with its gaps
 
 
 class OpenKernels:
@@ -40,25 +34,17 @@ class OpenKernels:
         places = [texts.setdefault((end.dtype, repr(end.shape), repr(end.strides)), len(texts)) for end in ends]
         firsts = [ends[places.index(number)] for number in range(len(texts))]
         tensors = [tensor_of(value_at(value, present))._struct[0] for value in firsts]
-        self._words = _words_of(ffi.new(TENSORS, tensors)).copy() if tensors else np.empty(0, np.int64)
-        # Dims and strides in one row for each tensor, behind axes of size 1 that fill the row.
-        ranks = np.array([len(value.shape) for value in firsts], np.intp)
-        rank = max([1, *ranks.tolist()])
-        self._dims = Numbers(
-            [dim for value in firsts for dim in (*(1,) * (rank - len(value.shape)), *value.shape)], place
-        )
-        self._strides = Numbers(
-            [step for value in firsts for step in (*(0,) * (rank - len(value.shape)), *value.strides)], place
-        )
-        axes = np.arange(rank) - (rank - ranks)[:, None]
-        self._is_axis = axes >= 0
-        self._at = (axes + np.arange(len(firsts))[:, None] * (SIZE // WORD))[self._is_axis]
-        self._of_end = np.array(places, np.intp) * SIZE
-        self._codes = Numbers([number for source in sources for number in source.code], place)
+        self._tensors = bytes(ffi.buffer(ffi.new(TENSORS, tensors)))
+        dims = [dim for value in firsts for dim in value.shape]
+        strides = [step for value in firsts for step in value.strides]
+        codes = [number for source in sources for number in source.code]
+        self._numbers = Numbers([*dims, *strides, *codes], place)
+        self._count, self._n_codes = len(tensors), len(codes)
+        self._ends = np.array(places, np.int64)
         self._rows = rows_of([source.at(present).made() for source in sources])
         counts = [(len(source.inputs) + len(source.outputs), len(source.code)) for source in sources]
-        starts = np.cumsum([(0, 0), *counts], axis=0)[:-1]
-        self._starts = starts * (ffi.sizeof("void *"), ffi.sizeof("int"))
+        self._starts = np.cumsum([(0, 0), *counts], axis=0, dtype=np.int64)[:-1].copy()
+        self._in_c = [ffi.from_buffer("int64_t[]", array) for array in (self._ends, self._starts)]
 
     def at(self, values: Array) -> tuple[Array, object]:
         """The steps in C of the kernels for these values of the open sizes, one row for each; what must live as long.
@@ -68,37 +54,22 @@ class OpenKernels:
         """
         if not len(self._rows):
             return self._rows, None
-        tensors, pointers = ffi.new(TENSORS, len(self._words) * WORD // SIZE), ffi.new(POINTERS, len(self._of_end))
-        words, numbers = _words_of(tensors), self._codes.at(values)
-        words[...] = self._words
-        dims = self._dims.at(values).reshape(self._is_axis.shape)
-        words[self._at + DIMS] = dims[self._is_axis]
-        words[self._at + STRIDES] = self._strides_of(dims, values)[self._is_axis]
-        codes = numbers.astype(np.intc)
-        if (codes != numbers).any():
-            raise NoParametersError("a number is too large for a kernel")
-        in_c = ffi.new(CODES, len(codes))
-        ffi.memmove(in_c, ffi.from_buffer(codes), codes.nbytes)
-        np.frombuffer(ffi.buffer(pointers), np.intp)[...] = self._of_end + address(tensors)
-        rows: Any = self._rows.copy()
-        field_of(rows, "tensors")[...] = self._starts[:, 0] + address(pointers)
-        field_of(rows, "code")[...] = self._starts[:, 1] + address(in_c)
-        return rows, (tensors, pointers, in_c)
-
-    def _strides_of(self, dims: Any, values: Array) -> Array:
-        """The strides of tensors with these dims, as ``capi_tensor`` gives them to kernels."""
-        strides: Any = self._strides.at(values).reshape(dims.shape)
-        is_wide: Any = dims > 1
-        if strides.min() < 0 or (dims * strides.astype(np.float64)).sum(1).max() >= LARGE:
-            raise NoParametersError("a tensor is too large for a kernel, or runs backwards")
-        dense = np.ones_like(dims)
-        np.cumprod(np.maximum(dims, 1)[:, :0:-1], axis=1, out=dense[:, -2::-1])
-        is_dense = ((strides == dense) | ~self._is_axis).all(1)
-        spans = np.where(is_wide, dims * strides, 1).max(1)
-        found: Array = np.where(is_wide | is_dense[:, None], strides, spans[:, None])
-        return found
-
-
-def _words_of(tensors: Any) -> Array:
-    """Tensors of the C API as words of 8 bytes, in their memory."""
-    return np.frombuffer(ffi.buffer(tensors), np.int64)
+        tensors, pointers = ffi.new(TENSORS, self._count), ffi.new(POINTERS, len(self._ends))
+        ffi.memmove(tensors, self._tensors, len(self._tensors))
+        codes, rows = ffi.new(CODES, self._n_codes), self._rows.copy()
+        status = lib.onegraph_kernels_fill(
+            self._count,
+            tensors,
+            ffi.from_buffer("int64_t[]", self._numbers.at(values)),
+            self._n_codes,
+            codes,
+            len(self._ends),
+            self._in_c[0],
+            pointers,
+            len(rows),
+            self._in_c[1],
+            ffi.from_buffer("onegraph_step_t[]", rows),
+        )
+        if status:
+            raise NoParametersError("a tensor or a number is too large for a kernel, or a tensor runs backwards")
+        return rows, (tensors, pointers, codes)
