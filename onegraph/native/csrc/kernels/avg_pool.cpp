@@ -131,11 +131,7 @@ void AvgPool::compute_by_columns(const float *source, float *target, std::size_t
         std::fill_n(sums.data(), places * inner, 0.0f);
         std::fill_n(taps.data(), places, 0);
         for (std::ptrdiff_t i = 0; i < width.kernel; i++) {
-            std::ptrdiff_t left = 0, right = width.axis.results;
-            while (left < right && width.at(left, i) < 0)
-                left++;
-            while (right > left && width.at(right - 1, i) >= width.axis.size)
-                right--;
+            const auto [left, right] = width.inside(i);
             if (left == right) continue;
             const float *read = &column[static_cast<std::size_t>(width.at(left, i)) * inner];
             const auto first = static_cast<std::size_t>(left), last = static_cast<std::size_t>(right);

@@ -155,11 +155,7 @@ void MaxPool::compute_by_columns(const T *source, T *target, std::size_t begin, 
         });
         std::fill_n(most.data(), places * inner, T {0});
         for (std::ptrdiff_t i = 0; i < width.kernel; i++) {
-            std::ptrdiff_t left = 0, right = width.axis.results;
-            while (left < right && width.at(left, i) < 0)
-                left++;
-            while (right > left && width.at(right - 1, i) >= width.axis.size)
-                right--;
+            const auto [left, right] = width.inside(i);
             if (left == right) continue;
             const T *read = &column[static_cast<std::size_t>(width.at(left, i)) * inner];
             const auto first = static_cast<std::size_t>(left), last = static_cast<std::size_t>(right);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
 
 #include "registry.h"
 
@@ -24,6 +25,16 @@ struct PoolWindows {
         // The place in src of element `tap` of a window.
         std::ptrdiff_t at(std::ptrdiff_t window, std::ptrdiff_t tap) const {
             return window * stride + tap * dilation - begin;
+        }
+
+        // The results whose windows have an element `tap` in src: from the first one up to the second one.
+        std::pair<std::ptrdiff_t, std::ptrdiff_t> inside(std::ptrdiff_t tap) const {
+            std::ptrdiff_t left = 0, right = axis.results;
+            while (left < right && at(left, tap) < 0)
+                left++;
+            while (right > left && at(right - 1, tap) >= axis.size)
+                right--;
+            return {left, right};
         }
 
         bool has(std::ptrdiff_t place) const { return place >= 0 && place < axis.size; }
