@@ -303,7 +303,7 @@ def test_compilations_of_sizes_are_counted():
             function(torch.randn(2, 5, 4))
         function(torch.randn(2, 3, 4))
     found = onegraph.torch.stats()
-    assert (found.compilations, found.dropped) == (3, 2)
+    assert (found.compilations, found.dropped) == (2, 2)  # a further size takes the steps of the second one
     assert "2 were dropped" in str(found)
 
 
