@@ -8,6 +8,7 @@ from onegraph import reference
 from onegraph.capi.settings import has_vnni
 from onegraph.compiler.kernels.code_product import FOR_CODES
 from onegraph.compiler.packed_weights import PANEL, channel_lines, code_panels
+from onegraph.native.library import HASHES_CONSTANTS
 from tests.helpers.kernels import run
 from tests.helpers.pass_graphs.code_products import (
     a_convolution,
@@ -182,7 +183,11 @@ def test_sizes_have_the_bits_of_known_dims(model, shape, sizes):
     opened = model(shape).compile()
     for size in sizes:
         src = np.random.default_rng(size).standard_normal((*size, 48)).astype(f32) * 2
-        np.testing.assert_array_equal(opened(src), model(src.shape).compile()(src))
+        found, known = opened(src), model(src.shape).compile()(src)
+        if HASHES_CONSTANTS and found.dtype == f32:  # newer libraries round a sum of products elsewhere
+            np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(found, known)
     assert FOR_CODES in str(opened.report())
     assert opened.cache_info().reused >= 1
 
