@@ -21,8 +21,9 @@ from .errors import *  # noqa: F403
 
 with _CollectorPause():
     from .arrays.ndarrays import as_dlpack
-    from .graph import Graph, load
+    from .graph import Graph
     from .ir.op import LogicalTensor, Op
+    from .loading import load
     from .opset.dtypes import SPECIFIED, DataType
     from .opset.editions.registry import EDITIONS
 

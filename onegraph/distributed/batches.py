@@ -17,8 +17,8 @@ from .._util.validation import as_dict, as_list, choice, integer
 from ..arrays.ndarrays import array_of
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError
-from ..graph import load
 from ..ir.op import Array
+from ..loading import load
 from ..opset.shapes import known, known_dims, show
 from ..runtime.executable import Executable, TensorSpec, compile_graph
 

@@ -39,6 +39,7 @@ STAGES = {
     "compiler": "from a graph to compiled steps",
     "runtime": "compiled graphs run on arrays",
     "graph": "the public Graph",
+    "loading": "what graphs and executables saved, read again",
     "judging": "what decides whether a model is right, for every front end",
     "frontends": "models of other packages become graphs, and graphs models",
     "onnx": "the public names of the ONNX front end",
