@@ -32,6 +32,8 @@ def unit(coding):
 class Product:
     """Random packed weights, and what they stand for in float64."""
 
+    zero = 0.0  # the zero point of all codes
+
     def __init__(self, coding, group=0, zeros=None, scales="f32", depth=DEPTH, columns=COLUMNS):
         self.coding, self.group, self.depth, self.zeros = coding, group, depth, zeros
         if coding in DTYPES:
@@ -55,7 +57,7 @@ class Product:
         whole = self.arrays[0].shape[1] * (2 if self.coding.endswith("4") else 1)
         group = (self.group or whole) if self.coding not in DTYPES else 1
         flags = {"zeros": self.zeros is not None, "bias": bias is not None, "coded": coded, "unpacks": unpacks}
-        numbers = {"coding": self.coding, "group": group, "zero": 0, "level": level, **flags}
+        numbers = {"coding": self.coding, "group": group, "zero": self.zero, "level": level, **flags}
         run("packed_product", *ends, out, threads=threads, **numbers)
         return out
 
@@ -100,11 +102,25 @@ def test_few_and_many_rows(coding, group, level):
 @pytest.mark.parametrize(("coding", "group"), [case for case in CASES if case[0] in LIMITS], ids=str)
 def test_codes_of_src_are_multiplied_exactly(coding, group, level):
     """src of whole numbers up to 127 in each block has exact codes, so that only scales are rounded."""
-    product = Product(coding, group, np.uint8 if coding[0] == "u" else np.int8)
-    for rows in (1, 2, 5, 8):
+    for zeros in (None, np.uint8 if coding[0] == "u" else np.int8, np.float32):
+        product = Product(coding, group, zeros)
+        for rows in (1, 2, 3, 5, 8, 14, 19):
+            src = RNG.integers(-127, 128, (rows, DEPTH)).astype(np.float32)
+            src[:, ::16] = 127
+            assert_near(product.run(src, level=level, coded=True), product.exact(src))
+
+
+@pytest.mark.parametrize("zero", [-7, 0.5, 300])
+@pytest.mark.parametrize("coding", ["u4", "s8"])
+def test_one_zero_point_of_all_codes(coding, zero):
+    product = Product(coding, 32)
+    product.zero, spread = zero, np.repeat(product.arrays[1], 32, 1)[:, :DEPTH]
+    for rows in (1, 3, 16):
         src = RNG.integers(-127, 128, (rows, DEPTH)).astype(np.float32)
         src[:, ::16] = 127
-        assert_near(product.run(src, level=level, coded=True), product.exact(src))
+        exact = product.exact(src) - zero * (src.astype(np.float64) @ spread.T)
+        assert_near(product.run(src, coded=True), exact)
+        assert_near(product.run(src), exact)
 
 
 @pytest.mark.parametrize("coding", LIMITS)

@@ -43,34 +43,7 @@ void release() {
     release_tiles();
 }
 
-// Exchanges rows and columns of a square of words.
-ONEGRAPH_INLINE void transpose(__m512i *rows) {
-    __m512i other[TILE];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-        other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; j++) {
-            rows[i + 2 * j] = _mm512_unpacklo_epi64(other[i + j], other[i + 2 + j]);
-            rows[i + 2 * j + 1] = _mm512_unpackhi_epi64(other[i + j], other[i + 2 + j]);
-        }
-#pragma GCC unroll 2
-    for (int i = 0; i < 16; i += 8)
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++) {
-            other[i + j] = _mm512_shuffle_i32x4(rows[i + j], rows[i + 4 + j], 0x88);
-            other[i + 4 + j] = _mm512_shuffle_i32x4(rows[i + j], rows[i + 4 + j], 0xdd);
-        }
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) {
-        rows[j] = _mm512_shuffle_i32x4(other[j], other[8 + j], 0x88);
-        rows[8 + j] = _mm512_shuffle_i32x4(other[j], other[8 + j], 0xdd);
-    }
-}
+#include "transpose.inc"
 
 // 32 numbers as bf16, one behind another.
 ONEGRAPH_INLINE __m512i halves(__m512 first, __m512 second) {

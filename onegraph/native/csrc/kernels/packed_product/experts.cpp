@@ -3,7 +3,7 @@
 #include <atomic>
 #include <string>
 
-#include "run.h"
+#include "coded_run.h"
 
 namespace onegraph {
 namespace {
@@ -143,7 +143,7 @@ void PackedExperts::multiply(void *const *addresses, const Task &task) const {
         own[1] = turned.get();
     }
     own[last] = results.get();
-    PackedRun(problem, own, 1).run();
+    multiply_packed(problem, own, 1);
     for (std::size_t i = 0; i < task.rows.size(); i++)
         std::memcpy(static_cast<char *>(addresses[last + 1]) + bytes(static_cast<int>(last), task.rows[i] * problem_->columns + task.begin),
                 results.get() + i * result, result);

@@ -1,6 +1,6 @@
 // Products of rows and a matrix of packed weights.
 
-#include "run.h"
+#include "coded_run.h"
 
 namespace onegraph {
 namespace {
@@ -41,7 +41,7 @@ PackedProduct::PackedProduct(const KernelArguments &arguments)
 }
 
 void PackedProduct::run(void *const *addresses, int threads) const {
-    PackedRun(*problem_, addresses, threads).run();
+    multiply_packed(*problem_, addresses, threads);
 }
 
 const Registered<PackedProduct> PACKED_PRODUCT {

@@ -87,6 +87,43 @@ struct TileProducts {
 // NULL if the CPU has no such tiles, or the system does not let this process use them.
 const TileProducts *tile_products();
 
+constexpr long CODED_ROWS = 4; // rows whose codes lie side by side
+constexpr long CODED_COLUMNS = 16; // columns of a panel of codes
+constexpr long MOST_SUMS = 3 * CODED_ROWS * CODED_COLUMNS; // that are computed at once
+
+// The codes of CODED_ROWS rows of src, and more such rows behind them: a block of codes shares a step. Four codes along the
+// depth belong to each four of a panel, those of all rows side by side, and so do steps and sums of blocks.
+struct CodedRows {
+    const std::int8_t *codes;
+    const float *steps; // of blocks
+    const float *sums; // of the codes of blocks
+    const std::int32_t *offsets; // what the unsigned codes of weights add to a block, if no column has zero points
+    long blocks, fours; // blocks of a row, and fours of codes of a block
+    long stride; // between the blocks of CODED_ROWS rows and those of the next ones
+};
+
+// CODED_COLUMNS columns of unsigned codes, four of each side by side, and their scales and zero points, which may be NULL.
+// The codes may be NULL too; then a product turns those of the columns.
+struct CodePanel {
+    const PackedMatrix *matrix;
+    const char *const *columns;
+    const char *codes;
+    const float *scales, *zeros;
+    long blocks_of_group;
+};
+
+// Products of several rows of 8-bit codes and panels of packed weights.
+struct CodeProducts {
+    void (*turn_codes)(const PackedMatrix &, const char *const *columns, long width, char *panel);
+    // Groups of CODED_COLUMNS columns, side by side; memory for whole squares is written.
+    void (*turn_scales)(const float *const *columns, long groups, float *lines);
+    // Writes the sums of some of `units` of CODED_ROWS rows, and returns how many.
+    long (*multiply)(const CodePanel &, const CodedRows &, long width, long units, float *results);
+};
+
+// NULL if the CPU has no sums of products of bytes.
+const CodeProducts *code_products();
+
 extern const PackedTiles PACKED_PORTABLE, PACKED_AVX2, PACKED_AVX512, PACKED_VNNI;
 
 // The widths of weights: bits of a code, and the numbers of 16 and 32 bits.

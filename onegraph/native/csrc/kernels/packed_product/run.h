@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
 constexpr long FEW = 8, FEW_CODED = 16, FEW_OF_TILES = 6; // rows for which no column is unpacked to memory
+constexpr long LEAST_OF_PANELS = 3, MOST_OF_PANELS = 64; // rows that meet panels of codes; the most beside tiles of AMX
 constexpr long CHUNK = 512; // elements along the depth of a panel of tiles
 constexpr long PANEL_STRIDE = CHUNK + STEP; // so that rows of a panel lie in other sets of the cache
 constexpr long TILED_COLUMNS = 8 * PANEL; // columns whose sums are kept at once
@@ -172,6 +173,7 @@ struct PackedProblem {
     PackedMatrix matrix; // without codes
     const PackedTiles &tiles;
     const TileProducts *tile_products; // NULL if there are none for these weights
+    const CodeProducts *code_products; // likewise
     bool is_coded, unpacks, is_fast;
     float zero; // of all signed codes, if there are no zero points
     long rows, columns, groups, filled; // groups that have scales, and those of the padded depth
@@ -191,7 +193,41 @@ struct PackedProblem {
         else
             cast(types[place], source, dnnl_f32, reinterpret_cast<char *>(numbers), static_cast<std::size_t>(count), is_fast);
     }
+
+    // A row of src in f32, which may have to be written to `memory`.
+    const float *row(void *const *addresses, long index, float *memory) const {
+        if (types[0] == dnnl_f32) return reinterpret_cast<const float *>(at(addresses, 0, index * matrix.known));
+        to_f32(addresses, 0, index * matrix.known, matrix.known, memory);
+        return memory;
+    }
+
+    // A column, whose scales and zero points may have to be written to memory. Without zero points in a tensor those of
+    // the memory stay as they are.
+    PackedColumn column(void *const *addresses, long index, bool needs_zeros, float *own_scales, float *own_zeros) const {
+        const char *const codes = static_cast<const char *>(addresses[1]) + index * matrix.bytes;
+        if (coding.width > EIGHT) return {codes, nullptr, nullptr};
+        const float *scales = own_scales;
+        if (types[2] == dnnl_f32 && groups == filled) {
+            scales = reinterpret_cast<const float *>(at(addresses, 2, index * groups));
+        } else {
+            to_f32(addresses, 2, index * groups, groups, own_scales);
+            std::fill(own_scales + groups, own_scales + filled, 0.0f);
+        }
+        if (zeros_at >= 0) {
+            to_f32(addresses, zeros_at, index * groups, groups, own_zeros);
+            for (long i = 0; i < groups; i++)
+                own_zeros[i] -= coding.center;
+        }
+        return {codes, scales, zeros_at >= 0 || zero != 0 || needs_zeros ? own_zeros : nullptr};
+    }
 };
+
+// The threads of a run.
+inline int threads_of(const PackedProblem &problem, int threads) {
+    const long bytes = problem.columns * problem.matrix.bytes;
+    const bool is_small = bytes * ((problem.rows + TOGETHER - 1) / TOGETHER) < 2 * static_cast<long>(SHARE);
+    return is_small || threads < 2 || !openmp().parallel ? 1 : threads;
+}
 
 // The memory of a thread.
 struct Own {
@@ -262,12 +298,6 @@ public:
 private:
     static std::size_t size(long count) { return static_cast<std::size_t>(count); }
 
-    static int threads_of(const PackedProblem &problem, int threads) {
-        const long bytes = problem.columns * problem.matrix.bytes;
-        const bool is_small = bytes * ((problem.rows + TOGETHER - 1) / TOGETHER) < 2 * static_cast<long>(SHARE);
-        return is_small || threads < 2 || !openmp().parallel ? 1 : threads;
-    }
-
     long words() const { return problem_.matrix.depth / per_; }
 
     float *results_of(long first) const {
@@ -301,20 +331,12 @@ private:
         });
     }
 
-    // A row of src in f32, which may have to be written to `memory`.
-    const float *row_of(long row, float *memory) const {
-        const long known = problem_.matrix.known;
-        if (problem_.types[0] == dnnl_f32) return reinterpret_cast<const float *>(problem_.at(addresses_, 0, row * known));
-        problem_.to_f32(addresses_, 0, row * known, known, memory);
-        return memory;
-    }
-
     // The rows from `begin` to `end` of a block, which make a tile. Those that are not plain are multiplied alone.
     void prepare_tile(const Own &own, long first, long begin, long end) const {
         const PackedMatrix &matrix = problem_.matrix;
         const float *rows[TILE] = {};
         for (long row = begin; row < end; row++) {
-            const float *const source = row_of(first + row, own.row + (row - begin) * matrix.depth);
+            const float *const source = problem_.row(addresses_, first + row, own.row + (row - begin) * matrix.depth);
             if ((plain_.get()[row] = is_plain(source, matrix.known)))
                 rows[row - begin] = source;
             else
@@ -327,7 +349,7 @@ private:
     void prepare_row(const Own &own, long row, long place) const {
         const PackedMatrix &matrix = problem_.matrix;
         const long depth = matrix.depth, known = matrix.known, lanes = problem_.tiles.lanes;
-        const float *const source = row_of(row, own.row);
+        const float *const source = problem_.row(addresses_, row, own.row);
         const bool plain = plain_.get()[place] = is_plain(source, known);
         float *const numbers = numbers_.get() + place * depth, *const sums = sums_.get() + place * words();
         if (!is_coded_ || !plain) ForCpu<order>::of()(source, known, depth, lanes, per_, numbers);
@@ -340,25 +362,8 @@ private:
 
     // `place`: which of the columns that are read at once.
     PackedColumn column_of(const Own &own, long column, long place = 0) const {
-        const PackedMatrix &matrix = problem_.matrix;
-        float *const own_scales = own.scales + place * problem_.filled, *const zeros = own.zeros + place * problem_.filled;
-        const char *const codes = static_cast<const char *>(addresses_[1]) + column * matrix.bytes;
-        if (problem_.coding.width > EIGHT) return {codes, nullptr, nullptr};
-        const long groups = problem_.groups;
-        const float *scales = own_scales;
-        if (problem_.types[2] == dnnl_f32 && groups == problem_.filled) {
-            scales = reinterpret_cast<const float *>(problem_.at(addresses_, 2, column * groups));
-        } else {
-            problem_.to_f32(addresses_, 2, column * groups, groups, own_scales);
-            std::fill(own_scales + groups, own_scales + problem_.filled, 0.0f);
-        }
-        const bool has_zeros = problem_.zeros_at >= 0;
-        if (has_zeros) {
-            problem_.to_f32(addresses_, problem_.zeros_at, column * groups, groups, zeros);
-            for (long i = 0; i < groups; i++)
-                zeros[i] -= problem_.coding.center;
-        }
-        return {codes, scales, has_zeros || problem_.zero != 0 || is_coded_ ? zeros : nullptr};
+        return problem_.column(addresses_, column, is_coded_, own.scales + place * problem_.filled,
+                own.zeros + place * problem_.filled);
     }
 
     void multiply(const Own &own, long count, long begin, long end, float *results) const {
@@ -521,7 +526,7 @@ std::unique_ptr<PackedProblem> problem_of(const KernelArguments &arguments, cons
     const long rows = static_cast<long>(elements_of(dst)) / columns, groups = (known + group - 1) / group;
     const PackedMatrix matrix {
             nullptr, depth, bytes, known, has_scales ? depth : known / unit * unit, coding.flip, std::min(group, depth)};
-    auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), nullptr, is_coded, arguments.flag("unpacks"),
+    auto problem = std::unique_ptr<PackedProblem>(new PackedProblem {coding, matrix, tiles_of(level), nullptr, nullptr, is_coded, arguments.flag("unpacks"),
             level > 0 && has_avx2(), arguments.real("zero") - coding.center, rows, columns, groups,
             (depth + group - 1) / group, has_zeros ? 3 : -1, has_bias ? last - 1 : -1, last, {}});
     const auto has = [&](int place, long elements) {
@@ -539,6 +544,7 @@ std::unique_ptr<PackedProblem> problem_of(const KernelArguments &arguments, cons
     const bool is_rounded = is_coded || src.data_type == dnnl_bf16;
     const bool is_exact = has_scales ? is_rounded || has_small_zeros : is_rounded && coding.width == HALF_BF16;
     if (level > 3 && !problem->unpacks && is_exact) problem->tile_products = tile_products();
+    if (level > 2 && !problem->unpacks && is_coded) problem->code_products = code_products();
     return problem;
 }
 
