@@ -292,7 +292,7 @@ ELSEWHERE = {
 
 
 def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=9, turn=0.05)
+    effort = QUICK if quick else Effort(rounds=9, turn=0.05, limit=2.0)
     for threads in (1,) if quick else (1, 2):
         for name, kind in KINDS.items():
             case = f"{name}, {threads} thread{'s' * (threads > 1)}"

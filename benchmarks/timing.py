@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,14 +18,20 @@ Contender = Callable[[int], object]
 Chosen = Callable[[str], bool]
 # Seconds to wait between turns: the workers of a thread pool spin for a while after a run and hold processors.
 SETTLE = 0.005
+# The number of rounds that are measured however long they take.
+FEWEST = 3
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: the number of rounds, and the seconds of a contender's turn in a round."""
+    """How long to measure: the number of rounds, the seconds of a contender's turn in a round, and of all rounds.
+
+    Three rounds are measured even if these take more than ``limit`` seconds.
+    """
 
     rounds: int = 15
     turn: float = 0.02
+    limit: float = math.inf
 
 
 QUICK = Effort(rounds=2, turn=0.0)
@@ -82,7 +89,10 @@ def alternate(contenders: Mapping[str, Contender], effort: Effort) -> Timing:
 
     def rounds() -> dict[str, list[float]]:
         taken: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(effort.rounds):
+        end = time.perf_counter() + effort.limit
+        for done in range(effort.rounds):
+            if done >= FEWEST and time.perf_counter() > end:
+                break
             for name, contender in contenders.items():
                 time.sleep(SETTLE)
                 contender(1)  # untimed: wakes the threads and warms the caches

@@ -80,10 +80,11 @@ def test_known_blocks_are_recognised(text, rival, expected):
     assert known(text, rival) == expected
 
 
-def test_contenders_take_turns():
+@pytest.mark.parametrize("effort", [Effort(rounds=3, turn=0.0), Effort(rounds=9, turn=0.0, limit=0.0)])
+def test_contenders_take_turns(effort):
     turns = []
     contenders = {name: calls(lambda name=name: turns.append(name)) for name in "ab"}
-    seconds, speed, load = alternate(contenders, Effort(rounds=3, turn=0.0))
+    seconds, speed, load = alternate(contenders, effort)
     changes = [name for index, name in enumerate(turns) if index == 0 or turns[index - 1] != name]
     assert "".join(changes) == "ab" * 4  # one call to find the repetitions of a turn, then three rounds
     assert list(seconds) == ["a", "b"]
