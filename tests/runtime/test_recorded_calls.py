@@ -1,0 +1,436 @@
+"""What calls say and give: the record calls.json of results, errors and counters.
+
+Each executable of ``GRAPHS`` gets arrays of all forms, writes into arrays of all forms, is bound and warmed up. A line
+has the result or the error, and which counters have changed: copies, programs, runs that a cache grew in. Numbers are
+whole, so that every CPU computes the same. The record has digests of the lines.
+``python tests/runtime/test_recorded_calls.py`` prints them, and writes the record anew with ``--keep``.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.host_cases import body
+from helpers.recorded import digest, keep, kept
+
+import onegraph as og
+from onegraph.arrays.ndarrays import aligned_empty
+from onegraph.capi.settings import has_avx2
+from onegraph.native.library import VERSION
+
+KEPT = Path(__file__).parents[1] / "recorded" / "calls.json"
+F32 = np.float32
+
+
+def counted(*shape, dtype=F32, start=1):
+    """Small whole numbers."""
+    return (np.arange(start, start + int(np.prod(shape))).reshape(shape) % 50).astype(dtype)
+
+
+def sums():
+    g = og.Graph()
+    a, b = g.input("a", og.f32, (2, 3)), g.input("b", og.f32, (2, 3))
+    g.output("total", g.add(a, b))
+    g.output("twice", g.add(a, a))
+    return g, [counted(2, 3), counted(2, 3, start=7)]
+
+
+def number_of(dtype):
+    def one():
+        g = og.Graph()
+        x = g.input("x", dtype, (2, 2))
+        g.output("y", g.op("Where", [g.op("Equal", [x, x], edition="host"), x, x], edition="host"))
+        return g, [counted(2, 2, dtype=og.DataType.of(dtype).numpy)]
+
+    one.__name__ = f"type {dtype}"
+    return one
+
+
+def scalars():
+    g = og.Graph()
+    g.output("y", g.multiply(g.input("x", og.f32, (3,)), g.input("factor", og.f32, ())))
+    return g, [counted(3), np.array(2, F32)]
+
+
+def strided():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3), strides=(1, 2))
+    g.output("y", g.square(x), strides=(4, 1))
+    return g, [np.asfortranarray(counted(2, 3))]
+
+
+def rows():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 3))
+    g.output("y", g.add(x, x))
+    return g, [counted(2, 3)]
+
+
+def two_open():
+    g = og.Graph()
+    a, b = g.input("a", og.f32, (None, None)), g.input("b", og.f32, (None, None))
+    g.output("y", g.matmul(a, b))
+    return g, [counted(2, 3), counted(3, 2)]
+
+
+def reshaped():
+    g = og.Graph()
+    x, shape = g.input("x", og.f32, (2, 3)), g.input("shape", og.s64, (2,))
+    g.output("y", g.relu(g.op("Reshape", [x, shape], edition="host")))
+    return g, [counted(2, 3), np.array([3, 2])]
+
+
+def counter():
+    g = og.Graph()
+    total = g.variable("total", np.zeros((2, 2), F32))
+    kept = g.variable("kept", np.ones((2, 2), F32))
+    x = g.input("x", og.f32, (2, 2))
+    g.output("sum", g.assign(total, g.add(total, x)))
+    g.output("other", g.multiply(kept, x))
+    return g, [counted(2, 2)]
+
+
+def copied():
+    """Outputs that are an input, a constant, a view, and another output."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    y = g.relu(x)
+    g.output("same", x)
+    g.output("constant", g.constant(counted(2)))
+    g.output("y", y)
+    g.output("again", y)
+    g.output("view", g.static_reshape(y, shape=[6], special_zero=False))
+    return g, [counted(2, 3)]
+
+
+def grown():
+    g = og.Graph()
+    past, new = g.input("past", og.f32, (1, 2, None, 4)), g.input("new", og.f32, (1, 2, 1, 4))
+    g.output("present", g.concat(past, new, axis=-2))
+    return g, [counted(1, 2, 3, 4), counted(1, 2, 1, 4)]
+
+
+def chosen_rows():
+    """The rows with a positive sum: a graph in stages."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 3))
+    total = g.op("ReduceSum", [x], {"axes": [1], "keep_dims": False})
+    places = g.op("NonZero", [g.op("Greater", [total, g.constant(F32(4))], edition="host")], edition="host")
+    rows = g.op("Gather", [x, g.op("Squeeze", [places], {"axes": [0]}, edition="host")], {"axis": 0}, edition="host")
+    g.output("rows", g.op("Add", [rows, rows]))
+    g.output("count", g.op("Shape", [rows], edition="host"))
+    return g, [counted(3, 3)]
+
+
+def repeated():
+    def turn(g):
+        state = g.add(g.input("s0", "f32", (3,)), g.input("c0", "f32", ()))
+        return {"going": g.constant(np.array(True)), "t0": state, "y0": g.add(state, state)}
+
+    g = og.Graph()
+    trips, x, step = g.input("trips", og.s64, ()), g.input("x", og.f32, (3,)), g.input("step", og.f32, ())
+    ends = [trips, g.constant(np.array(True)), x, step]
+    attrs = {"body": body(turn), "n_states": 1, "result_axes": (0,), "shapes": (1, 3, 2, -1, 3)}
+    last, all_ = g.op("Loop", ends, attrs, dtype="f32", outputs=["dst", "dst_1"], edition="host")
+    g.output("last", last)
+    g.output("all", all_)
+    return g, [np.array(3), counted(3), np.array(2, F32)]
+
+
+def gated():
+    g = og.Graph()
+    bodies = {
+        "then_body": body(lambda g: {"y0": g.add(g.input("c0", "f32", (2, 3)), g.input("c1", "f32", (3,)))}),
+        "else_body": body(lambda g: {"y0": g.relu(g.input("c0", "f32", (2, 3)))}),
+        "shapes": (2, 2, 3),
+    }
+    ends = [g.input("is_on", og.boolean, ()), g.input("x", og.f32, (2, 3)), g.input("row", og.f32, (3,))]
+    g.output("y", g.op("If", ends, bodies, dtype="f32", edition="host"))
+    return g, [np.array(True), counted(2, 3), counted(3)]
+
+
+GRAPHS = [
+    sums,
+    scalars,
+    strided,
+    rows,
+    two_open,
+    reshaped,
+    counter,
+    copied,
+    grown,
+    chosen_rows,
+    repeated,
+    gated,
+    *map(number_of, ("bf16", "f16", "s8", "u8", "s32", "boolean", "s64")),
+]
+
+
+class Subclass(np.ndarray):
+    pass
+
+
+class Producer:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def moved(array, by):
+    """A copy, so many bytes behind an aligned address."""
+    memory = aligned_empty((array.nbytes + by,), np.dtype(np.uint8))
+    copy = memory[by:].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def aligned(array):
+    return moved(array, 0)
+
+
+def spaced(array):
+    wide = np.zeros((*array.shape, 2), array.dtype)
+    wide[..., 0] = array
+    return wide[..., 0]
+
+
+def reversed_(array):
+    return np.ascontiguousarray(array[..., ::-1])[..., ::-1] if array.ndim else array
+
+
+def read_only(array):
+    array = aligned(array)
+    array.flags.writeable = False
+    return array
+
+
+def of_other_type(array):
+    return array.astype(np.int32 if array.dtype.kind not in "iu" else np.float32)
+
+
+FORMS = {
+    "as it is": aligned,
+    "in Fortran's order": np.asfortranarray,
+    "spaced": spaced,
+    "reversed": reversed_,
+    "one byte further": lambda array: moved(array, 1),
+    "one number further": lambda array: moved(array, array.itemsize),
+    "read-only": read_only,
+    "subclass": lambda array: aligned(array).view(Subclass),
+    "list": lambda array: array.tolist(),
+    "bytes": lambda array: array.tobytes(),
+    "memory": lambda array: memoryview(aligned(array)),
+    "producer": lambda array: Producer(aligned(array)),
+    "other type": of_other_type,
+    "other byte order": lambda array: array.astype(array.dtype.newbyteorder()),
+    "further axis": lambda array: array[None],
+    "longer": lambda array: np.concatenate([array, array]) if array.ndim else array.repeat(2),
+    "longer twice": lambda array: np.concatenate([array] * 4) if array.ndim else array.repeat(4),
+    "empty": lambda array: array.reshape(-1)[:0] if array.ndim < 2 else array[:0],
+    "None": lambda array: None,
+    "int": lambda array: 2,
+    "float": lambda array: 2.0,
+    "large": lambda array: 10**400,
+    "flag": lambda array: True,
+    "text": lambda array: "3",
+}
+
+
+def input_calls(model, given):
+    """Calls with one array of another form, and of all."""
+    for place, array in enumerate(given):
+        for name, form in FORMS.items():
+            if name in ("as it is", "longer", "longer twice") and place:
+                continue
+
+            def call(place=place, form=form, array=array):
+                return model(*[form(array) if other == place else aligned(given[other]) for other in range(len(given))])
+
+            yield f"{name} {place}", call
+    yield "all longer", lambda: model(*[np.concatenate([array, array]) if array.ndim else array for array in given])
+    yield "as it is again", lambda: model(*map(aligned, given))
+
+
+def argument_calls(model, given):
+    """Calls with arrays in other places."""
+    names = [port.name for port in model.inputs]
+    named = dict(zip(names, map(aligned, given), strict=True))
+    yield "none", lambda: model()
+    yield "one too many", lambda: model(*given, given[0])
+    yield "by name", lambda: model(**named)
+    yield "by name in another order", lambda: model(**dict(reversed(named.items())))
+    yield "first by name as well", lambda: model(*given, **{names[0]: given[0]})
+    yield "unknown name", lambda: model(*given[1:], other=given[0])
+    yield "a list", lambda: model([*given])
+    yield "a dictionary", lambda: model(named)
+
+
+def output_calls(model, given):
+    """Calls that write into arrays."""
+    arrays = [*map(aligned, given)]
+    found = model(*arrays)
+    results = (
+        dict(zip(found._fields, found, strict=True)) if hasattr(found, "_fields") else {model.outputs[0].name: found}
+    )
+    names = [*results]
+
+    def to(form, array=None):
+        return {name: form(array if name == array else result) for name, result in results.items()}
+
+    def call(out):
+        return model(*arrays, out=out)
+
+    for name, form in FORMS.items():
+        yield f"into {name}", lambda form=form: call(dict(to(form)))
+        yield f"first into {name}", lambda form=form: call({names[0]: form(results[names[0]])})
+    yield "into a list", lambda: call([*to(aligned).values()])
+    yield "into a tuple with None", lambda: call((aligned(results[names[0]]), *[None] * (len(names) - 1)))
+    yield "into too few", lambda: call([])
+    yield "into too many", lambda: call([*to(aligned).values(), aligned(found if len(names) == 1 else found[0])])
+    yield "into an unknown name", lambda: call({"other": aligned(results[names[0]])})
+    yield "into nothing", lambda: call({})
+    yield "into an input", lambda: call({names[-1]: arrays[0]})
+    yield "into an input turned", lambda: call({names[-1]: arrays[0].T})
+    one = aligned(results[names[0]])
+    yield "all into one", lambda: call(dict.fromkeys(names, one))
+
+
+def bound_calls(model, given):
+    """Runs that are bound to arrays."""
+    arrays = [*map(aligned, given)]
+    ends = {port.name: port for port in model.outputs}
+
+    def runs(*inputs, **outputs):
+        run = model.bind(*inputs, **outputs)
+        return [repr(run).partition("\n")[0], run(), run.run(), sorted(run.outputs)]
+
+    for name, form in FORMS.items():
+        yield f"bound {name}", lambda form=form: runs(*[form(array) for array in given])
+    found = model(*map(aligned, given))
+    first = found[0] if len(ends) > 1 else found
+    name = next(iter(ends))
+    for form in ("as it is", "in Fortran's order", "one byte further", "read-only", "other type", "longer", "list"):
+        yield f"bound into {form}", lambda form=form: runs(*arrays, **{name: FORMS[form](first)})
+    yield "bound into an input", lambda: runs(*arrays, **{name: arrays[0]})
+    yield "bound by an unknown name", lambda: runs(*arrays, other=arrays[0])
+
+    def changed():
+        run = model.bind(*arrays)
+        run()
+        for array in arrays:
+            array[...] = array[..., ::-1] if array.ndim else array
+        return run()
+
+    yield "bound and changed", changed
+
+
+def other_calls(model, given):
+    """What is asked of an executable besides calls."""
+    names = [port.name for port in model.inputs]
+    shapes = {name: array.shape for name, array in zip(names, given, strict=True)}
+    for label, sizes in {
+        "shapes": shapes,
+        "several": [shapes, {name: tuple(2 * dim for dim in shape) for name, shape in shapes.items()}],
+        "nothing": {},
+        "a name": "x",
+        "an unknown name": {**shapes, "other": (2,)},
+        "a negative dim": {name: tuple(-dim for dim in shape) for name, shape in shapes.items()},
+        "no list": 3,
+    }.items():
+        yield f"warm_up {label}", lambda sizes=sizes: model.warm_up(sizes)
+    yield "name", lambda: repr(model).partition("\n")[0]
+    yield "ends", lambda: (model.inputs, model.outputs)
+    yield "pickled", lambda: pickle.loads(pickle.dumps(model))(*map(aligned, given))
+
+    def limited(capacity):
+        model.cache_capacity = capacity
+        return model.cache_capacity
+
+    for capacity in (1, 0, -1, "2", True, 64):
+        yield f"capacity {capacity!r}", lambda capacity=capacity: limited(capacity)
+    yield "after that", lambda: model(*map(aligned, given))
+    yield "variables", lambda: {name: array.tolist() for name, array in model.variables.items()}
+
+
+def counters(model):
+    info = model.cache_info()
+    return {
+        "hits": info.hits,
+        "misses": info.misses,
+        "evictions": info.evictions,
+        "size": info.size,
+        "grown": info.grown,
+        "moved": info.moved,
+        "copies": model.copies,
+    }
+
+
+def shown(value):
+    """A result as a text: of an array what it is made of, its numbers, and who owns them."""
+    if isinstance(value, np.ndarray):
+        numbers = " ".join(f"{number:g}" for number in np.asarray(value).astype(np.float64).ravel()[:24])
+        kind = "" if type(value) is np.ndarray else f"{type(value).__name__} "
+        flags = ("" if value.flags.writeable else " read-only") + ("" if value.base is None else " view")
+        return f"{kind}{value.dtype}{value.shape}{value.strides}{flags}: {numbers}"
+    if isinstance(value, (tuple, list)) and not all(isinstance(one, (int, str)) for one in value):
+        return " | ".join(map(shown, value))
+    return str(value)
+
+
+def line_of(model, call):
+    before = counters(model)
+    try:
+        text = shown(call())
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+    after = counters(model)
+    changed = [f"{name} {after[name] - count:+}" for name, count in before.items() if after[name] != count]
+    return "; ".join([text, *changed])
+
+
+def lines(make):
+    """The lines of an executable by name of the call, for each sort of calls."""
+    graph, given = make()
+    found = {}
+    for calls in (input_calls, argument_calls, output_calls, bound_calls, other_calls):
+        model = graph.compile()
+        found[calls.__name__] = {name: line_of(model, call) for name, call in calls(model, given)}
+    return found
+
+
+def digests(lines):
+    return " ".join([digest([name, line])[:5] for name, line in lines.items()])
+
+
+@pytest.mark.library
+@pytest.mark.skipif(VERSION[:2] != (3, 2) or not has_avx2(), reason="the record is of oneDNN 3.2 and a CPU with AVX2")
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_calls_give_what_was_recorded(make):
+    for sort, found in lines(make).items():
+        wanted = kept(KEPT)[make.__name__][sort]
+        changed = [*zip(found.items(), digests(found).split(), wanted.split(), strict=False)]
+        assert [call for call, now, before in changed if now != before] == []
+        assert digests(found) == wanted
+
+
+if __name__ == "__main__":
+    all_lines = {make.__name__: lines(make) for make in GRAPHS}
+    if "--keep" in sys.argv:
+        keep(
+            KEPT,
+            {name: {sort: digests(of_calls) for sort, of_calls in found.items()} for name, found in all_lines.items()},
+        )
+    for name, found in all_lines.items():
+        for sort, of_calls in found.items():
+            print(*[f"{name}, {sort}, {call}: {line}" for call, line in of_calls.items()], sep="\n")
