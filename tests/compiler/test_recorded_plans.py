@@ -2,8 +2,9 @@
 or a reason must change too.
 
 Numbers alone do not tell which kernel computed them, and thresholds are measured, so nothing but a record knows them.
-A child process compiles for AVX2 and one thread, so that the plans are the same on every machine.
-``python tests/compiler/test_recorded_plans.py`` writes the record anew.
+A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. The record
+programs.json has digests of all that a program consists of: the places of its values, the steps and their arguments,
+what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both records anew.
 """
 
 from __future__ import annotations
@@ -17,19 +18,26 @@ from random import Random
 
 import numpy as np
 import pytest
+from helpers.called_graphs import chosen_rows, copied, counter, gated, grown, repeated, reshaped, strided
 from helpers.near_graphs import near
+from helpers.open_graphs import IMAGES, MATRICES, opened
 from helpers.pass_graphs.attended import attention
 from helpers.pass_graphs.planned import SAME, graphs
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
+from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.passes import vector_products
 from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import BASE
 from onegraph.runtime.apart import edges_of
+from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.explanation import explained
+from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.peaks import Peaks
+from onegraph.runtime.program import Program
+from onegraph.runtime.program_writer import written
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from tests.fuzz.blocks import random_block_recipe
@@ -37,18 +45,82 @@ from tests.fuzz.quantized import random_quantized_recipe
 from tests.fuzz.recipe import build
 
 KEPT = Path(__file__).parents[1] / "recorded" / "plans.json"
+KEPT_PROGRAMS = KEPT.with_name("programs.json")
 SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
 RANDOM = 60  # random graphs
+OPEN_SIZES = 17, 18, 30, 1, 200  # of the dim that is open
+PROGRAMS = {}  # the lines of programs by name, as they are collected
 PEAKS = Peaks(1, 2e9, {"f32": 1e11})
 
 
-def steps_of(graph, **options):
-    """The partitions of a compiled graph, each as a line."""
-    lines = []
-    for part in graph.compile(**options).report().partitions:
+def steps_of(graph, name):
+    """The partitions of a compiled graph, each as a line; collects its programs."""
+    lines, executable = [], graph.compile()
+    collect(name, executable)
+    for part in executable.report().partitions:
         said = [part.executor, " + ".join(part.kinds), part.reason, *(f"not by {text}" for text in part.refused)]
         lines.append("; ".join(filter(None, said)))
     return lines
+
+
+def program_of(program):
+    """The lines of a program: where its values lie, what its steps are, and what a file would keep of it."""
+    placed, source = program.placement, program.source
+    yield [*placed.offsets.items()], placed.arena_size, [*placed.slots.items()], placed.direct, placed.copied
+    yield [*placed.residents.items()], [*placed.in_place.items()], placed.external, placed.external_size()
+    yield [(number, array.shape, array.strides, array.dtype.str) for number, array in placed.constants.items()]
+    yield [*source.slots], [*source.offsets], source.n_slots, source.limit, source.threads, source.bound, source.n_last
+    yield source.keeps, len(source.pages), source.arenas is None, program.in_c, program.owner_thread is None
+    yield [part if isinstance(part, range) else (part.inputs, part.outputs, part.note) for part in program.parts]
+    for step in program.steps:
+        kernel = step.compiled
+        what = (kernel.name, [*kernel.code]) if isinstance(kernel, CompiledKernel) else "partition"
+        yield what, step.pieces, step.n_inputs, step.in_place, step.note, step.shifts, step.room, step.alone is None
+    if isinstance(program, CompiledProgram):
+        try:
+            contents, reports = (json.loads(section) for section in written(program, [])[-2:])
+            del contents["share"]  # of the machine
+            yield [*contents.items(), reports]
+        except NotKeptError as error:
+            yield error
+
+
+def programs_of(executable):
+    """The lines of all programs of an executable, also of those for several sizes and of stages."""
+    for key, entry in executable._programs.cache.entries.items():
+        yield key
+        if isinstance(entry.program, Program):
+            yield from program_of(entry.program)
+        else:
+            yield [report.to_dict() for report in entry.program.reports()]
+    yield executable.cache_info().whole()
+    yield executable.report()
+
+
+def of_programs():
+    """Digests of the programs that were collected, and of those that several calls make."""
+    for number in range(4):
+        collect(f"reproducible {number}", random_graph(number, 8, dtypes=("f32",)).compile(reproducible=True))
+    for made in (*MATRICES, *IMAGES):
+        shape = (None, 16) if made in MATRICES else (None, 4, 8, 8)
+        arrays = [[np.ones((size, *shape[1:]), np.float32)] for size in OPEN_SIZES]
+        collect(f"open {made.__name__}", called(opened(made, shape), arrays))
+    for make in (counter, copied, grown, chosen_rows, repeated, gated, reshaped, strided):
+        graph, given = make()
+        collect(f"called {make.__name__}", called(graph, [given] * 3))
+    return {name: digest(lines) for name, lines in PROGRAMS.items()}
+
+
+def called(graph, calls):
+    """An executable that was called with arrays."""
+    model = graph.compile()
+    for arrays in calls:
+        model(*arrays)
+    return model
+
+
+def collect(name, executable):
+    PROGRAMS.setdefault(name, []).extend(programs_of(executable))
 
 
 def found():
@@ -57,9 +129,9 @@ def found():
     for make, *arguments in graphs():
         graph = og.Graph()
         graph.output("y", make(graph, *arguments))
-        plans[f"{make.__name__} {' '.join(map(str, arguments))}"] = steps_of(graph)
+        plans[f"{make.__name__} {' '.join(map(str, arguments))}"] = steps_of(graph, make.__name__)
     for seed in range(RANDOM):
-        plans[f"random graph {seed}"] = digest(steps_of(random_graph(seed, 8)))
+        plans[f"random graph {seed}"] = digest(steps_of(random_graph(seed, 8), f"random graphs {seed // 10}"))
     chosen = {}
     for case in (case for case in CASES if BASE[case.kind].outputs and case.kind != "Wildcard"):
         chosen.setdefault((case.kind, case.inputs[-1].dtype if case.inputs else None, case.dtype), case)
@@ -76,7 +148,7 @@ def found():
         made = graph.op(case.kind, ends, case.attrs, **options)
         for place, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
             graph.output(f"y{place}", tensor)
-        of_kinds.setdefault(case.kind, []).append(steps_of(graph))
+        of_kinds.setdefault(case.kind, []).append(steps_of(graph, f"cases of {case.kind}"))
     digests = {f"cases of {kind}": digest(lines) for kind, lines in of_kinds.items()}
     return {**plans, **digests, **{f"said of {kind}": digest(lines) for kind, lines in said().items()}}
 
@@ -86,6 +158,7 @@ def said():
     lines = {}
     for number, graph in enumerate(drawn()):
         executable = graph.compile(finite_math=number % 3 == 1, policy="debug" if number % 8 == 7 else "fusion")
+        collect(f"drawn {number}", executable)
         programs = executable._programs
         reports, whole = programs.only_program().reports, programs.only_program().whole_graph()
         edges = edges_of(whole, reports, programs.options, type(executable))
@@ -119,20 +192,23 @@ def image_and_more():
 def of_a_child():
     command, environment = [sys.executable, __file__, "--print"], {**os.environ, **SETTINGS}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
-    return json.loads(done.stdout)
+    plans, programs = json.loads(done.stdout)
+    return {KEPT: plans, KEPT_PROGRAMS: programs}
 
 
 @pytest.mark.library
 @pytest.mark.skipif(VERSION[:2] != (3, 2) or not has_avx2(), reason="the record is of oneDNN 3.2 and a CPU with AVX2")
 def test_graphs_are_compiled_as_recorded():
-    plans, wanted = of_a_child(), kept(KEPT)
-    changed = {name: (plans.get(name), lines) for name, lines in wanted.items() if plans.get(name) != lines}
-    assert not changed
-    assert [*plans] == [*wanted]
+    for path, now in of_a_child().items():
+        wanted = kept(path)
+        changed = {name: (now.get(name), lines) for name, lines in wanted.items() if now.get(name) != lines}
+        assert not changed
+        assert [*now] == [*wanted]
 
 
 if __name__ == "__main__":
     if "--print" in sys.argv:
-        print(json.dumps(found()))
+        print(json.dumps([found(), of_programs()]))
     else:
-        keep(KEPT, of_a_child())
+        for path, now in of_a_child().items():
+            keep(path, now)
