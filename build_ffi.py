@@ -213,6 +213,46 @@ def compile_source(source: Path, target: Path, options: Sequence[str], folders: 
     return target
 
 
+def settings(csrc: Path = CSRC) -> tuple[list[str], list[Path]]:
+    """The options that every source is compiled with, and the folders of headers; ``csrc`` has those of the package."""
+    import numpy as np
+
+    python = {Path(sysconfig.get_path(name)) for name in ("include", "platinclude")}
+    folders = [find_headers(), Path(np.get_include()), *sorted(python), ROOT / "include", csrc]
+    return [*FLAGS, *words("CPPFLAGS"), *words("CXXFLAGS")], folders
+
+
+def compile_sources(csrc: Path, place: Path, options: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """Compile the glue and all sources, which lie in ``csrc``, into a folder; returns the objects."""
+    from cffi import FFI
+
+    declarations = "\n".join((ROOT / "include" / name).read_text() for name in HEADERS)
+    ffi, glue = FFI(), place / "_ffi.cpp"
+    ffi.cdef(declarations)
+    ffi.set_source(
+        MODULE, f'#include "guard.h"\n{guarded_calls(declarations)}\n', source_extension=".cpp", py_limited_api=True
+    )
+    ffi.emit_c_code(str(glue))
+    # The glue takes longest.
+    tasks = {place / "_ffi.o": glue} | {place / object_name(name): csrc / name for name in SOURCES}
+    pool = ThreadPoolExecutor(int(os.environ.get(JOBS) or len(os.sched_getaffinity(0))))
+    try:
+        return [*pool.map(lambda task: compile_source(task[1], task[0], options, folders), tasks.items())]
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error, what has not begun
+
+
+def object_name(source: str) -> str:
+    """The name of the object of a source."""
+    return f"{source.replace('/', '-')}.o"
+
+
+def link(objects: Sequence[Path], target: Path) -> None:
+    """Make the extension of its objects."""
+    links = [f"-L{find_library().parent}", "-l:libdnnl.so.3", *(sanitizers() or ["-s"]), *words("LDFLAGS")]
+    run_compiler("-shared", "-fPIC", *objects, *links, "-o", target)
+
+
 def compile_ffi(target: Path) -> Path:
     """Build the extension in a scratch directory and copy it into ``target``; returns its path.
 
@@ -224,33 +264,12 @@ def compile_ffi(target: Path) -> Path:
             "the free-threaded build of Python has no stable ABI, which the extension needs; use a Python with the "
             "global interpreter lock, or set ONEGRAPH_PURE=1 for the parts that need no library"
         )
-    import numpy as np
-    from cffi import FFI
-
-    headers, library = find_headers(), find_library()
-    declarations = "\n".join((ROOT / "include" / name).read_text() for name in HEADERS)
-    ffi = FFI()
-    ffi.cdef(declarations)
-    ffi.set_source(
-        MODULE, f'#include "guard.h"\n{guarded_calls(declarations)}\n', source_extension=".cpp", py_limited_api=True
-    )
-    python = {Path(sysconfig.get_path(name)) for name in ("include", "platinclude")}
-    folders = [headers, Path(np.get_include()), *sorted(python), ROOT / "include", CSRC]
-    options = [*FLAGS, *words("CPPFLAGS"), *words("CXXFLAGS")]
+    options, folders = settings()
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(os.environ.get(GCOV) or scratch)
         place.mkdir(parents=True, exist_ok=True)
-        glue, built = place / "_ffi.cpp", place / "_ffi.abi3.so"
-        ffi.emit_c_code(str(glue))
-        # The glue takes longest.
-        tasks = {place / "_ffi.o": glue} | {place / f"{name.replace('/', '-')}.o": CSRC / name for name in SOURCES}
-        pool = ThreadPoolExecutor(int(os.environ.get(JOBS) or len(os.sched_getaffinity(0))))
-        try:
-            objects = [*pool.map(lambda task: compile_source(task[1], task[0], options, folders), tasks.items())]
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error, what has not begun
-        links = [f"-L{library.parent}", "-l:libdnnl.so.3", *(sanitizers() or ["-s"]), *words("LDFLAGS")]
-        run_compiler("-shared", "-fPIC", *objects, *links, "-o", built)
+        built = place / "_ffi.abi3.so"
+        link(compile_sources(CSRC, place, options, folders), built)
         # Replace the old file atomically: a running process may have it mapped, and must keep its contents.
         arrived = Path(shutil.copy2(built, target / f"{built.name}.new"))
         return arrived.replace(target / built.name)

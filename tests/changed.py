@@ -56,8 +56,11 @@ def parsed(diff: str) -> dict[str, set[int]]:
     return dict(found)
 
 
-def sources(names: set[str]) -> list[Path]:
-    """The C++ sources among the changed files, and those that include a changed header, in themselves or in another."""
+def sources(names: set[str], most: int = MOST) -> list[Path]:
+    """The C++ sources among the changed files, and those that include a changed header, in themselves or in another.
+
+    At most ``most`` of them, and those among the changed files first.
+    """
     files = {path: path.read_text() for path in sorted(CSRC.rglob("*")) if path.suffix in (".cpp", ".h", ".inc")}
     reached = {path for path in files if str(path.relative_to(ROOT)) in names}
     while more := {
@@ -67,7 +70,7 @@ def sources(names: set[str]) -> list[Path]:
     }:
         reached |= more
     own = [path for path in reached if str(path.relative_to(ROOT)) in names]
-    return sorted((path for path in reached if path.suffix == ".cpp"), key=lambda path: (path not in own, path))[:MOST]
+    return sorted((path for path in reached if path.suffix == ".cpp"), key=lambda path: (path not in own, path))[:most]
 
 
 def tests(changed: list[Path]) -> list[str]:

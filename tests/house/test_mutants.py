@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from tests import changed as changes
-from tests.mutants import changed
+from tests.mutants import changed, native
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
-from tests.mutants.stages import OF_CHILDREN, STAGES, files_named
+from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named
 
 SOURCE = '''
 def limited(value: int, limit: int = 3) -> int:
@@ -115,9 +115,63 @@ def test_stages_name_rooms_and_tests():
 def test_equivalent_mutants_exist_and_have_reasons():
     known = json.loads(EQUIVALENT.read_text())
     modules = {key.partition(" ")[0] for key in known}
-    keys = {mutant.key for module in modules for mutant in mutants(module, (PACKAGE / module).read_text())}
+    keys = set()
+    for module in modules:
+        made = mutants if module.endswith(".py") else native.mutants
+        keys |= {mutant.key for mutant in made(module, (PACKAGE / module).read_text())}
     assert {*known} <= keys
     assert all(len(reason.split()) > 3 for reason in known.values())
+
+
+NATIVE_SOURCE = """\
+// a < b
+template <std::size_t N, long M>
+const Registered<Sum> SUM {"sum", "width < 3"};
+    for (long i = 1; i < count && !done; i++)
+        total += row[i] * 0x10; // a > b
+    share(total, threads);
+    if (count > 4) throw std::invalid_argument("more than 4 < 5");
+    return is_last ? total : run(threads);
+"""
+
+
+def test_each_change_of_native_code_is_made():
+    made = native.mutants("native/csrc/m.cpp", NATIVE_SOURCE)
+    found = [native.mutated(NATIVE_SOURCE, mutant).split("\n")[mutant.line - 1].strip() for mutant in made]
+    assert found == [
+        "for (long i = 1; i <= count && !done; i++)",
+        "for (long i = 1; i < count || !done; i++)",
+        "for (long i = 1; i < count && done; i++)",
+        "for (long i = 2; i < count && !done; i++)",
+        "total += row[i] + 0x10; // a > b",
+        "total -= row[i] * 0x10; // a > b",
+        ";",
+    ]
+    assert len({mutant.key for mutant in made}) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("source", "tests"),
+    [
+        ("kernels/winograd.cpp", ["test_winograd"]),
+        ("kernels/panel_product/tiles.inc", ["test_open_steps", "test_panel_products"]),
+        ("memory_plan.cpp", [*NATIVE["memory_plan"]]),
+    ],
+)
+def test_native_mutants_are_judged_by_the_tests_of_their_kernels(source, tests):
+    found = [path.rpartition("/")[2].removesuffix(".py") for path in native.tests_of(native.CSRC / source)]
+    assert {*tests} <= {*found}
+    assert len(found) < 6
+
+
+def test_each_native_source_is_mutated_and_has_tests():
+    assert not native.sources(native.CSRC / "guard.h"), "every source would be compiled"
+    assert native.sources(native.CSRC / "kernels" / "turned.h")
+    names = {*NATIVE_REST, *(test for tests in NATIVE.values() for test in tests)}
+    assert all(len(files_named(name)) == 1 for name in names)
+    for path in native.CSRC.rglob("*.cpp"):
+        if path.parent == native.CSRC:
+            assert path.stem in NATIVE
 
 
 DIFF = """\

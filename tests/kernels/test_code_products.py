@@ -18,7 +18,7 @@ from tests.helpers.pass_graphs.code_products import (
     drawn,
 )
 
-TESTED_KERNELS = "code_product", "code_matrices"
+TESTED_KERNELS = ("code_product", "code_matrices")
 LEVELS = [0, 1, 3, 4]
 f32 = np.float32
 # Rows, depth, columns: no multiple of a panel or a tile, and less than one.

@@ -3,6 +3,7 @@
     python -m tests.mutants serialize --count 200 --seed 1
     python -m tests.mutants faults --shard 2/8
     python -m tests.mutants changed --seconds 60 --least 60
+    python -m tests.mutants native --count 30 --module avg_pool
 
 The first run of a stage records which tests run which lines, in build/mutants. A mutant whose line no test runs
 survives. Survivors that change nothing stand in equivalent.json with the reason. ``changed`` is no stage, but what has
@@ -21,7 +22,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from . import changed
+from . import changed, native
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
 from .stages import OF_CHILDREN, STAGES, files_named
@@ -38,22 +39,25 @@ LONG = 30.0  # seconds of a file of tests that was not timed
 def main() -> int:
     """Run the command; the status is 1 if the tests notice a smaller share than they must."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
-    parser.add_argument("stage", choices=[*sorted(STAGES), "changed"])
+    parser.add_argument("stage", choices=[*sorted(STAGES), "changed", "native"])
     parser.add_argument("--count", type=int, help="of mutants, drawn at random; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard", default="1/1", help="the part to run, such as 2/8")
-    parser.add_argument("--module", help="of the stage, the only one to change")
+    parser.add_argument("--module", help="of the stage, the only one to change; for native also a folder")
     parser.add_argument("--record", action="store_true", help="record anew which tests run which lines")
     parser.add_argument("--seconds", type=float, default=60.0, help="that the mutants of changed lines may take")
     parser.add_argument("--least", type=float, default=100.0, help="percent of the mutants that must be noticed")
     given = parser.parse_args()
+    known = json.loads(EQUIVALENT.read_text())
+    part, parts = map(int, given.shard.split("/"))
+    if given.stage == "native":
+        verdicts = native.judged(known, given.module, given.count, given.seed, (part, parts))
+        return report("native", verdicts, given.least)
     if given.stage == "changed":
-        known = json.loads(EQUIVALENT.read_text())
         return report("changed", changed.judged(known, given.seconds, given.seed), given.least)
     record = recorded(given.stage, anew=given.record)
     chosen = chosen_mutants(given.stage, given.module)
     random.Random(given.seed).shuffle(chosen)
-    part, parts = map(int, given.shard.split("/"))
     chosen = chosen[: given.count][part - 1 :: parts]
     verdicts = [(mutant, verdict(mutant, given.stage, record)) for mutant in chosen]
     return report(given.stage, verdicts, given.least)

@@ -177,6 +177,46 @@ OF_CHILDREN = {
     "compiler": ("test_recorded_steps", "test_recorded_plans"),
     "runtime": ("test_disk_cache", "test_warm_start"),
 }
+# The files of tests of C++ files that register no kernel, by their names. The tests of a kernel are those that list it.
+NATIVE = {
+    "allocator": ("test_executable", "test_native", "test_threads", "test_stress"),
+    "amx": ("test_code_products", "test_packed_products"),
+    "call": ("test_executable", "test_arguments", "test_output_strides", "test_growing", "test_open_programs"),
+    "cast": ("test_kernels", "test_elements"),
+    "elementwise": ("test_special_values", "test_kernels"),
+    "file_digest": ("test_disk_cache", "test_kept_state", "test_watch", "test_warm_start"),
+    "guard": ("test_guard", "test_native", "test_capi", "test_crashes", "test_stress"),
+    "guarded": ("test_special_values", "test_max_pool", "test_softmax"),
+    "interpolate": ("test_ops_interpolation",),
+    "library": ("test_native", "test_capi"),
+    "max_pool": ("test_ops_pooling",),
+    "memory_digest": ("test_watch", "test_kept_constants", "test_capi", "test_final_updates"),
+    "memory_plan": ("test_memory_planner", "test_recorded_plans", "test_row_leaks"),
+    "open_kernels": ("test_open_steps", "test_open_programs", "test_open_sizes"),
+    "openmp": ("test_threads", "test_processor_share", "test_stress"),
+    "page_writes": ("test_watch", "test_kept_constants"),
+    "pages": ("test_executable", "test_process_faults"),
+    "partition": ("test_capi", "test_executable", "test_warm_start", "test_kept_constants"),
+    "plan": ("test_executable", "test_kernels", "test_open_programs", "test_output_strides", "test_threads"),
+    "registry": ("test_kernel_records", "test_kernels"),
+    "results": ("test_executable", "test_growing", "test_output_strides", "test_training", "test_stress"),
+    "special_numbers": ("test_row_leaks", "test_special_values", "test_exact_convolution"),
+    "watch": ("test_watch", "test_kept_constants", "test_final_updates"),
+}
+# The files that judge what those have not noticed: they run most kernels in ops and models.
+NATIVE_REST = (
+    "test_executable",
+    "test_special_values",
+    "test_open_steps",
+    "test_ops",
+    "test_ops_pooling",
+    "test_ops_interpolation",
+    "test_ops_normalization",
+    "test_rewrites",
+    "test_faults",
+    "test_onnx_table",
+    "test_gradient_coverage",
+)
 
 
 def files_named(name: str) -> list[Path]:
