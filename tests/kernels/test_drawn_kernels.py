@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from zlib import crc32
 
-import ml_dtypes
 import numpy as np
 import pytest
 from conftest import draws
+from helpers.drawn import SIZES, TYPES, drawn_array
 from helpers.kernels import DRAWN, NOT_DRAWN, run
 from helpers.wide_reference import run_wide
 
@@ -21,12 +21,8 @@ from onegraph.compiler.kernels.elementwise import BY_NAME, KERNELS
 from onegraph.compiler.kernels.registry import kernels
 from onegraph.compiler.passes.open_steps import ELEMENTWISE
 from onegraph.opset.editions.registry import edition
-from tests.guard.memory import placed
 
 pytestmark = pytest.mark.library
-SIZES = (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257)
-SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1e-45, 3e38, -3e38, 88.8, -104.0)
-TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 # Largest error, relative and absolute; near the middle of two numbers of 16 bits, either is right.
 ERRORS = {"f32": (1e-5, 1e-37), "bf16": (2**-7, 1e-37), "f16": (2**-10, 2**-24)}
 # From 0: derivatives there may be less than f32 can tell, and NaN or infinite times infinity.
@@ -59,19 +55,6 @@ KINDS.update(OPEN)
 def test_each_elementwise_kernel_is_drawn():
     assert NOT_DRAWN.keys() | {*DRAWN} == {kernel.name for kernel in KERNELS}
     assert {*ATTRS} <= {*DRAWN} <= {kernel.name for kernel in kernels()}
-
-
-def drawn_array(rng, shape, dtype):
-    """Numbers, some of them special, in memory of other strides and behind an offset."""
-    order, step = rng.permutation(len(shape)), int(rng.integers(1, 3))
-    block = placed(np.zeros(int(rng.integers(0, 4)) + step * int(np.prod(shape)), TYPES[dtype]))
-    memory = block[len(block) - step * int(np.prod(shape)) :: step].reshape([shape[axis] for axis in order])
-    array = memory.transpose(np.argsort(order))
-    numbers = rng.normal(0, float(rng.choice([0.1, 1, 8])), shape)
-    special = rng.random(shape) < rng.choice([0, 0.05, 0.5])
-    with np.errstate(all="ignore"):
-        array[...] = np.where(special, rng.choice(SPECIAL, shape), numbers).astype(TYPES[dtype])
-    return array
 
 
 def drawn_shape(rng):

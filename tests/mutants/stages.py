@@ -192,7 +192,7 @@ NATIVE = {
     "max_pool": ("test_ops_pooling",),
     "memory_digest": ("test_watch", "test_kept_constants", "test_capi", "test_final_updates"),
     "memory_plan": ("test_memory_planner", "test_recorded_plans", "test_row_leaks"),
-    "open_kernels": ("test_open_steps", "test_open_programs", "test_open_sizes"),
+    "open_kernels": ("test_drawn_windows", "test_open_steps", "test_open_programs", "test_open_sizes"),
     "openmp": ("test_threads", "test_processor_share", "test_stress"),
     "page_writes": ("test_watch", "test_kept_constants"),
     "pages": ("test_executable", "test_process_faults"),
@@ -208,14 +208,10 @@ NATIVE_REST = (
     "test_executable",
     "test_special_values",
     "test_open_steps",
-    "test_ops",
     "test_ops_pooling",
     "test_ops_interpolation",
     "test_ops_normalization",
-    "test_rewrites",
-    "test_faults",
     "test_onnx_table",
-    "test_gradient_coverage",
 )
 
 
