@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from conftest import draws
-from helpers.drawn import LARGEST, TYPES, Wanted, dense_array, drawn_array, near_size, placed_array, sized
+from helpers.drawn import LARGEST, LEAST, TYPES, Wanted, dense_array, drawn_array, near_size, placed_array, sized
 from helpers.kernels import run, run_compiled, values_of
 from helpers.wide_reference import run_wide
 
@@ -268,10 +268,12 @@ def norm(rng, said, *, is_centered):
         variance = np.square(wide - mean).mean(-1, keepdims=True)
         root = np.sqrt(variance + epsilon)
         largest = sized(wide).max(-1, keepdims=True)
-        result, error = (wide - mean) / root, 8 * ULP * (sized(wide) + largest) / root
+        result, error = (wide - mean) / root, (8 * ULP * (sized(wide) + largest) + LEAST) / root
+        way = sized(result)  # the largest number on the way to the result
         for number, vector in enumerate(vectors):
             factor = vector.astype(np.float64)
             result = result + factor if number else result * factor
+            way = np.maximum(way, sized(result))
             error = error + ULP * sized(factor) if number else error * sized(factor) + ULP * sized(result)
         rounded = result.astype(TYPES[to]).astype(np.float64)
         error += {"f32": ULP, "bf16": 2.0**-7, "f16": 2.0**-10}[to] * sized(result) + {
@@ -282,7 +284,7 @@ def norm(rng, said, *, is_centered):
     text = f"{said}: {dtype} to {to}, {rows} rows of {width}, {len(vectors)} vectors, level {level}"
     # Squares of more are infinite in f32; products of more are in the type of the result.
     over = np.where(largest > 1e17, np.inf, 0) + np.where(np.isinf(rounded) & np.isfinite(result), np.inf, 0)
-    over = over + np.where(sized(result) > LARGEST, np.inf, 0)
+    over = over + np.where(way > LARGEST, np.inf, 0)
     Wanted(result, error, over).check(found, text)
     for one, wanted, near in zip(stats, (mean, variance), (8 * ULP * largest, 32 * ULP * largest**2), strict=False):
         Wanted(wanted[:, 0], near[:, 0], over.max(-1)).check(one, text)
