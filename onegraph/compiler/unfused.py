@@ -27,6 +27,8 @@ class _Partition(Protocol):
     @property
     def reason(self) -> str: ...
     @property
+    def reasons(self) -> Sequence[str]: ...
+    @property
     def sources(self) -> Sequence[_PartTensor]: ...
     @property
     def results(self) -> Sequence[_PartTensor]: ...
@@ -86,9 +88,8 @@ def _undocumented(kinds: Sequence[str]) -> str:
 def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> str:
     if missing:
         return missing
-    for partition in (first, second):
-        if is_kept_apart(partition.reason):
-            return partition.reason
+    if together := kept_apart(first, second):
+        return together
     if count > 1:
         return f"{count} partitions read its result, and a fused result is not kept"
     for partition in (first, second):
@@ -101,6 +102,14 @@ def _reason(first: _Partition, second: _Partition, count: int, missing: str) -> 
 def is_kept_apart(reason: str) -> bool:
     """Whether the reason of a partition is that the library has a slow or wrong kernel for it and others together."""
     return "so that the ops run one by one" in reason or "so that the ops run apart" in reason
+
+
+def kept_apart(first: _Partition, second: _Partition) -> str:
+    """The reason why two partitions, which the library joins, are kept apart; empty if others are the cause.
+
+    Ops that are kept apart have the reason in each of their partitions.
+    """
+    return next((reason for reason in first.reasons if is_kept_apart(reason) and reason in second.reasons), "")
 
 
 def _ops(partition: _Partition) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
 from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
 from ..compiler.report import NamedTensor, PartitionReport, nbytes
-from ..compiler.unfused import ONE_BY_ONE, is_kept_apart
+from ..compiler.unfused import ONE_BY_ONE, is_kept_apart, kept_apart
 from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT, HOST, edition
@@ -84,9 +84,14 @@ class _Edges:
         for name, tensor in graph.outputs.items():
             self.ends.setdefault(tensor.name, name)
         self.readers: dict[object, list[int]] = {}
+        made = dict[object, object]()  # by the memory, what was written there last
+        results = {_key(result) for report in reports for result in report.results}
         for report in reports:
             for source in report.sources:
-                self.readers.setdefault(_key(source), []).append(report.index)
+                key = _key(source)
+                key = key if key in results else made.get(getattr(source, "storage", None), key)
+                self.readers.setdefault(key, []).append(report.index)
+            made.update({getattr(result, "storage", None): _key(result) for result in report.results})
         self.joining = Joining(graph, options, make)
 
     def __iter__(self) -> Iterator[Edge]:
@@ -105,15 +110,15 @@ class _Edges:
             return "rewritten", parts
         for report in (first, second):
             if not any(name in self.by_name for name in report.names):
-                return "copy", f"{_ops(report)} brings a tensor into the layout that its consumer needs"
+                why = reason_of(report) or "its consumer needs another layout"
+                return "copy", f"{_ops(report)}: {why}"
             if report.executor in OTHERS:
                 cause, text = OTHERS[report.executor]
                 text = text.format(ops=_ops(report))
                 why = "" if cause == "constant" else reason_of(report)
                 return cause, (f"{text}: {why}" if why else text) + self._without_move(report, first, second)
-        for report in (first, second):
-            if is_kept_apart(report.reason):
-                return "fault", report.reason
+        if together := kept_apart(first, second):
+            return "fault", together
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
         if split := self._split_codes(ops):
             return "fault", split
@@ -127,11 +132,13 @@ class _Edges:
                     return "own kernel", f"oneDNN has no op {kind}; a kernel of onegraph runs {_ops(report)}"
                 if not self.joining.joins(ops):
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
-                if not self.options.finite_math:
-                    text += f"; {self.joining.with_finite_math(ops)}"
+                if others := self._others(second, tensor):
+                    text += f"; {tensor.name} has a second consumer too, {others}"
+                elif not self.options.finite_math and (joined := self.joining.with_finite_math(ops)):
+                    text += f"; {joined}"
                 return "own kernel", text
         if self.joining.joins(ops):
-            return self._beside(second, tensor)
+            return self._beside(first, second, ops, tensor)
         if any(end.dtype in SHORT for op in ops for end in op.outputs) and self.joining.joins(ops, f32=True):
             types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
             return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
@@ -295,15 +302,26 @@ class _Edges:
                     return f"{text}, but {around[name].kind} {name!r} runs as other ops: {report.reason}"
         return ""
 
-    def _beside(self, second: PartitionReport, tensor: NamedTensor) -> tuple[str, str]:
-        """Why two partitions are apart that the library joins if there is nothing else."""
+    def _others(self, second: PartitionReport, tensor: NamedTensor) -> str:
+        """What reads a tensor beside the second partition; empty if nothing does."""
         readers = [number for number in self.readers[_key(tensor)] if number != second.index]
         others = [_ops(report) for report in self.reports if report.index in readers]
         if tensor.name in self.ends:
             others.append(f"output {self.ends[tensor.name]!r}")
-        if others:
-            text = f"{tensor.name} has a second consumer, {', '.join(others)}, and a fusion keeps its inner results"
+        return ", ".join(dict.fromkeys(others))
+
+    def _beside(
+        self, first: PartitionReport, second: PartitionReport, ops: Sequence[Op], tensor: NamedTensor
+    ) -> tuple[str, str]:
+        """Why two partitions are apart that the library joins if there is nothing else."""
+        if others := self._others(second, tensor):
+            text = f"{tensor.name} has a second consumer, {others}, and a fusion keeps its inner results"
             return "second consumer", f"{text}; the library joins the two if {_ops(second)} alone reads it"
+        for report in (first, second):
+            if is_kept_apart(report.reason):
+                return "fault", report.reason
+            if not self.options.finite_math and reason_of(report) and (joined := self.joining.with_finite_math(ops)):
+                return "own kernel", f"{_ops(report)}: {reason_of(report)}; {joined}"
         text = "the library joins the two if they are alone, but joins their neighbours first"
         return "neighbours", text
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from .._util.counted import counted
 from .._util.html_table import html_table
@@ -32,6 +33,7 @@ class ExplainedStep:
         bytes: size of its inputs and outputs.
         seconds: median time of a run; None if it was not measured, or runs no code.
         compute: its multiply-adds per second, as a share of those of the fastest product on this machine; None without.
+            A convolution by Winograd's transformations multiplies less than is counted, and may exceed 1.
         memory: its bytes per second, as a share of the bandwidth of the memory. Tensors in caches may exceed 1.
         implementation: oneDNN's names of the kernels; empty unless requested.
     """
@@ -125,14 +127,28 @@ class Explanation:
         return f"{self.library}; {machine} on {counted(self.peaks.threads, 'thread')}{lessened}"
 
     def _tables(self) -> Iterator[list[list[str]]]:
-        """The ops and the steps, each with its heads."""
-        ops = [[f"{op.kind} {op.name!r}", " ".join(map(str, op.steps)) or "-", *_figures(op)] for op in self.ops]
+        """The ops and the steps, each with its heads; steps that compute the same parts of the same ops are one row."""
+        ops = [[f"{op.kind} {op.name!r}", _ranges(op.steps) or "-", *_figures(op)] for op in self.ops]
         yield [["op", "steps", *FIGURES], *ops]
-        steps = []
+        alike: dict[object, list[ExplainedStep]] = {}
         for step in self.steps:
+            alike.setdefault((step.executor, step.ops, step.arithmetic, step.implementation), []).append(step)
+        steps = []
+        for found in alike.values():
+            step = _sum(found)
             named = " + ".join(step.ops) + (f"  {step.implementation}" if step.implementation else "")
-            steps.append([str(step.index), step.executor, *_figures(step), named])
+            steps.append([_some(one.index for one in found), step.executor, *_figures(step), named])
         yield [["step", "executor", *FIGURES, "ops"], *steps]
+
+    def _reasons(self) -> Iterator[list[str]]:
+        """The steps, tensors, bytes, cause and reason of the edges; those of one reason are one row."""
+        alike: dict[object, list[Edge]] = {}
+        for edge in self.edges:
+            alike.setdefault((edge.cause, edge.reason), []).append(edge)
+        for (edge, *_), found in ((found, found) for found in alike.values()):
+            pairs = _some(f"{one.producer} -> {one.consumer}" for one in found)
+            size = sum({one.tensor: one.bytes for one in found}.values())
+            yield [pairs, _some(one.tensor for one in found), f"{size:,}", edge.cause, edge.reason]
 
     def _repr_html_(self) -> str:
         """The ops, the steps and the reasons as tables for a notebook."""
@@ -142,11 +158,7 @@ class Explanation:
             pages.append(html_table(caption, heads, rows, numbers))
         if self.edges:
             heads = ["steps", "tensor", "bytes", "cause", "reason"]
-            edges = [
-                [f"{edge.producer} -> {edge.consumer}", edge.tensor, f"{edge.bytes:,}", edge.cause, edge.reason]
-                for edge in self.edges
-            ]
-            pages.append(html_table("why partitions are apart", heads, edges, [2]))
+            pages.append(html_table("why partitions are apart", heads, [*self._reasons()], [2]))
         return "".join(pages)
 
     def __str__(self) -> str:
@@ -155,12 +167,47 @@ class Explanation:
             lines += ["", *_table(table)]
         if self.edges:
             lines += ["", "why partitions are apart"]
-        for edge in self.edges:
-            lines.append(f"{edge.producer} -> {edge.consumer}  {edge.tensor}, {edge.bytes:,} bytes: {edge.cause}")
-            lines.append(f"    {edge.reason}")
+        for steps, tensors, size, cause, reason in self._reasons():
+            lines += [f"{steps}  {tensors}, {size} bytes: {cause}", f"    {reason}"]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order as text, such as ``0-3 5``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(str(first) if not more else f"{first}-{more[-1]}" for first, *more in runs)
+
+
+def _some(items: Iterable[object]) -> str:
+    """The first of some texts, and how many others there are."""
+    first, *more = dict.fromkeys(map(str, items))
+    return first + (f" and {counted(len(more), 'other')}" if more else "")
+
+
+def _sum(steps: Sequence[ExplainedStep]) -> ExplainedStep:
+    """Steps as one: figures are added, and shares are means by time."""
+    timed = [step for step in steps if step.seconds]
+    seconds = sum(step.seconds or 0 for step in timed)
+
+    def mean(shares: Sequence[float | None]) -> float | None:
+        parts = [share * (step.seconds or 0) for share, step in zip(shares, timed, strict=True) if share is not None]
+        return sum(parts) / seconds if timed and len(parts) == len(timed) else None
+
+    return replace(
+        steps[0],
+        multiply_adds=sum(step.multiply_adds for step in steps),
+        bytes=sum(step.bytes for step in steps),
+        seconds=seconds if timed else None,
+        compute=mean([step.compute for step in timed]),
+        memory=mean([step.memory for step in timed]),
+    )
 
 
 def explained(
@@ -188,10 +235,14 @@ def explained(
         for kind, name in zip(report.kinds, report.names, strict=True):
             if work.get(name) and (kind == label_of(ops[name]) or kind.rpartition(": ")[2] in PRODUCTS):
                 carriers.setdefault(name, []).append(report.index)
-    steps = []
+    counts = {}
     for report in reports:
         inside = [name for name in report.names if report.index in carriers.get(name, ())]
-        count = sum(work[name] // len(carriers[name]) for name in dict.fromkeys(inside))
+        counts[report.index] = sum(work[name] // len(carriers[name]) for name in dict.fromkeys(inside))
+    peaks = peaks and _raised(peaks, reports, counts, times)
+    steps = []
+    for report in reports:
+        count = counts[report.index]
         seconds = times.get(report.index)
         shares = _shares(count, report.bytes, seconds, report.arithmetic, peaks)
         steps.append(
@@ -209,6 +260,18 @@ def explained(
         )
     found = tuple(_of_op(op, work, reports, times, peaks) for op in graph.ops)
     return Explanation(library, peaks, found, tuple(steps), edges)
+
+
+def _raised(
+    peaks: Peaks, reports: Sequence[PartitionReport], counts: Mapping[int, int], times: Mapping[int, float]
+) -> Peaks:
+    """The peaks, and of them at least what partitions reach that multiply as often as is counted."""
+    rates = dict(peaks.rates)
+    for report in reports:
+        is_whole = all(": " not in kind for kind in report.kinds)
+        if is_whole and report.arithmetic in rates and (seconds := times.get(report.index)):
+            rates[report.arithmetic] = max(rates[report.arithmetic], 2 * counts[report.index] / seconds)
+    return replace(peaks, rates=rates)
 
 
 def _of_op(

@@ -57,18 +57,19 @@ class Joining:
         return self._known[key]
 
     def with_finite_math(self, ops: Sequence[Op]) -> str:
-        """What ``finite_math=True`` makes of these ops, which the library joins."""
+        """What ``finite_math=True`` makes of these ops, which the library joins; empty if it changes nothing."""
         key = "finite math", *[op.name for op in ops]
         if key not in self._kept_apart:
             self._kept_apart[key] = ""
             with suppress(OneGraphError):
                 options = {**self.options._asdict(), "finite_math": True, "threads": 1}
                 reports = self.make(self._piece(ops), **options).report().partitions
-                self._kept_apart[key] = next((reason_of(one) for one in reports if is_kept_apart(one.reason)), "")
-        apart = self._kept_apart[key]
-        if apart:
-            return f"with finite_math=True, {apart}"
-        return "compile(finite_math=True) lets the library join the two"
+                apart = next((reason_of(one) for one in reports if is_kept_apart(one.reason)), "")
+                if apart:
+                    self._kept_apart[key] = f"with finite_math=True, {apart}"
+                elif len(reports) == 1:
+                    self._kept_apart[key] = "compile(finite_math=True) lets the library join the two"
+        return self._kept_apart[key]
 
     def coded(self, ops: Sequence[Op]) -> str:
         """Says if the library takes an op and a Quantize behind it with a Dequantize before it; empty if not."""

@@ -38,7 +38,8 @@ class Peaks:
         threads: number of threads.
         bandwidth: bytes per second of a ReLU of 64 MiB, read and written.
         rates: floating-point operations per second of a product of two matrices of 1,024 rows and columns, by the data
-            types that are multiplied; a multiply-add counts as two.
+            types that are multiplied; a multiply-add counts as two. A partition of the program that is faster raises
+            the rate.
         disturbed: whether other work ran beside a measurement, so that the machine may do more.
     """
 

@@ -413,6 +413,44 @@ def test_equal_zero_points_keep_codes_fused():
     assert {edge.tensor for edge in found.edges} == {"quantize_1.dst", *apart}
 
 
+def test_a_reason_to_keep_ops_apart_is_that_of_these_ops():
+    """Not of an op before or behind them, which no pattern joins with them."""
+    g = og.Graph()
+    x = g.input("x", og.f32, N)
+    bent = g.relu(product(g, x), name="bent")
+    second = product(g, bent, "mm2")
+    g.output("y", norm(g, g.multiply(g.add(second, bent), second, name="twice")))
+    edges = {edge.tensor: edge for edge in g.compile(finite_math=True).explain(runs=1).edges}
+    assert edges["twice.dst"].cause == "no pattern"
+    assert "MatMul" in edges["bent.dst"].reason or "second consumer" in edges["bent.dst"].reason
+    assert "of one tensor" in edges["mm2.dst"].reason
+
+
+def test_rounded_rows_have_edges():
+    g = og.Graph()
+    g.output("y", norm(g, g.relu(product(g, g.input("x", og.f32, (None, 32)), "mm"))))
+    (edge,) = [edge for edge in g.explain(np.ones((37, 32), np.float32)).edges if edge.tensor.startswith("mm.dst")]
+    assert "compile(finite_math=True) lets the library join the two" in edge.reason
+
+
+def test_an_op_that_is_computed_again_names_the_option_that_fuses():
+    g = og.Graph()
+    soft = g.softmax(g.input("x", og.bf16, N), axis=-1, name="soft")
+    g.output("y", product(g, g.type_cast(soft, dtype=og.f32)))
+    edge = g.explain().edges[0]
+    joined = len(g.compile(finite_math=True).report().partitions) == 2
+    assert ("compile(finite_math=True) lets the library join the two" in edge.reason) == joined
+
+
+def test_an_own_kernel_does_not_hide_a_second_consumer():
+    g = og.Graph()
+    inner, bent = inner_output(g, g.input("x", og.f32, N))
+    g.output("y0", inner)
+    g.output("y1", bent)
+    (edge,) = g.explain().edges
+    assert edge.reason.endswith("mm.dst has a second consumer too, output 'y0'")
+
+
 def test_both_lists_of_reasons_name_the_same_fault():
     g = og.Graph()
     bent = product(g, g.input("x", og.f32, N))

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import onegraph as og
-from onegraph.runtime.explanation import _shares, _table, explained
+from onegraph.runtime.apart import Edge
+from onegraph.runtime.explanation import _ranges, _shares, _table, explained
 from onegraph.runtime.peaks import Peaks
 
 PEAKS = Peaks(2, 1e9, {"f32": 1e9})
@@ -94,3 +95,28 @@ def test_texts_name_the_machine_and_caches(size, shown):
     assert (
         str(disturbed).splitlines()[0].endswith(" on 1 thread, measured beside other work, so that shares are too high")
     )
+
+
+def test_a_faster_partition_raises_its_peak():
+    found = explanation(report(0, "MatMul m"), times={0: 1e-9})
+    assert (found.peaks.rates, found.steps[0].compute, found.ops[0].compute) == ({"f32": 2 * 24 / 1e-9}, 1, 1)
+    assert explanation(report(0, "MatMul: MatMul m"), times={0: 1e-9}).peaks == PEAKS
+
+
+def test_steps_of_the_same_parts_are_one_row():
+    parts = [report(number, "MatMul: MatMul m", size=100 * (number + 1)) for number in range(3)]
+    edges = [Edge(number, number + 1, "m (part)", 8, "rewritten", "why") for number in range(2)]
+    found = explained("oneDNN", graph(), parts, {0: 1e-6, 1: 1e-6, 2: 2e-6}, PEAKS, tuple(edges))
+    text = str(found)
+    assert "MatMul 'm'  0-2 " in text
+    assert text.split("ops\n")[-1].split()[:6] == ["0", "and", "2", "others", "oneDNN", "24"]
+    assert "  600  4.0 " in text
+    assert text.endswith("0 -> 1 and 1 other  m (part), 8 bytes: rewritten\n    why")
+    assert found._repr_html_().count("why</td>") == 1
+    assert len(found.steps) == 3
+    assert len(found.edges) == 2
+
+
+@pytest.mark.parametrize(("numbers", "text"), [((), ""), ((4,), "4"), ((0, 1, 2, 5, 7, 8), "0-2 5 7-8")])
+def test_numbers_in_order_are_ranges(numbers, text):
+    assert _ranges(numbers) == text
