@@ -39,6 +39,7 @@ struct PackedRows {
     const float *sums; // (rows, words of a row): of the numbers or codes of a word
     const std::int8_t *codes; // (rows, depth), in 8-bit products
     const float *steps; // (rows, words of a row): the scale of the codes of a word
+    const std::int32_t *offsets; // (rows, words of a row): what unsigned codes add to a word; NULL if columns have zero points
 };
 
 struct PackedTiles {

@@ -194,6 +194,10 @@ struct PackedProblem {
             cast(types[place], source, dnnl_f32, reinterpret_cast<char *>(numbers), static_cast<std::size_t>(count), is_fast);
     }
 
+    // The zero point of unsigned codes, and whether each column has one of its own, or one that is no small whole number.
+    float center() const { return zero + (coding.width == FOUR ? 8.0f : 128.0f); }
+    bool has_zeros() const { return zeros_at >= 0 || center() != std::floor(center()) || std::fabs(center()) > 255; }
+
     // A row of src in f32, which may have to be written to `memory`.
     const float *row(void *const *addresses, long index, float *memory) const {
         if (types[0] == dnnl_f32) return reinterpret_cast<const float *>(at(addresses, 0, index * matrix.known));
@@ -275,6 +279,7 @@ public:
           sums_(size(block_ * words())),
           steps_(is_coded_ ? size(block_ * words()) : 0),
           codes_(is_coded_ ? size(block_ * problem.matrix.depth) : 0),
+          offsets_(is_coded_ && !problem.has_zeros() ? size(block_ * words()) : 0),
           bias_(problem.bias_at < 0 ? 0 : size(problem.columns)),
           results_(problem.types[problem.dst_at] == dnnl_f32 ? 0 : size(block_ * problem.columns)),
           plain_(size(block_)) {}
@@ -358,6 +363,9 @@ private:
                     codes_.get() + place * depth, sums, steps_.get() + place * words());
         else if (!unpacks_)
             ForCpu<sum_words>::of()(numbers, depth, lanes, per_, sums);
+        if (offsets_.get())
+            for (long word = 0; word < words(); word++)
+                offsets_.get()[place * words() + word] = -static_cast<std::int32_t>(sums[word] * problem_.center());
     }
 
     // `place`: which of the columns that are read at once.
@@ -453,7 +461,8 @@ private:
             const long some = count - row > 3 ? 4 : count - row > 1 ? 2 : 1;
             const PackedRows rows {numbers_.get() + row * matrix.depth, sums_.get() + row * words(),
                     codes_.get() + (is_coded_ ? row * matrix.depth : 0),
-                    steps_.get() + (is_coded_ ? row * words() : 0)};
+                    steps_.get() + (is_coded_ ? row * words() : 0),
+                    offsets_.get() ? offsets_.get() + row * words() : nullptr};
             float sums[4 * TOGETHER];
             (is_coded_ ? problem_.tiles.coded : problem_.tiles.exact)(
                     matrix, packed, width, rows, problem_.coding.width, some, sums);
@@ -495,6 +504,7 @@ private:
     const Buffer<std::uint16_t> tiles_;
     const Buffer<float> numbers_, sums_, steps_;
     const Buffer<std::int8_t> codes_;
+    const Buffer<std::int32_t> offsets_;
     const Buffer<float> bias_, results_;
     const Buffer<bool> plain_;
 };
