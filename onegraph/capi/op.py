@@ -11,7 +11,7 @@ from .._util.init_once import once
 from .._util.validation import as_dict, as_list, expect, identifier, string
 from ..errors import ArgumentError, SpecError, StateError, shown
 from ..faults.capabilities import LIBRARY_VALUES
-from ..faults.constant_inputs import End, Node
+from ..faults.constant_inputs import End, WiredOp
 from ..faults.use import Use
 from ..inference.op_inference import OpInference
 from ..inference.suggestions import unknown_op
@@ -300,10 +300,10 @@ class Op(Handle):
         dtypes = [tensor.dtype for tensor in self._outputs]
         return Use(Call(self._schema, self._attrs, inputs, len(outs), dtypes), tuple(ins), tuple(outs), dtypes[0])
 
-    def _node(self) -> Node:
+    def _node(self) -> WiredOp:
         """This op as the faults of compiling and executing see it."""
         ins, outs = ([End(tensor._id, tensor.shape) for tensor in side] for side in (self._inputs, self._outputs))
-        return Node(self._schema.kind, ins, outs)
+        return WiredOp(self._schema.kind, ins, outs)
 
     def __repr__(self) -> str:
         return f"Op({self.id}, {self.schema.kind!r}, {self.name!r})"

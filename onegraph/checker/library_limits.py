@@ -22,7 +22,7 @@ from ..inference.violations import Violations
 from ..opset.editions.dialect import base_call, edition_words
 from ..opset.editions.registry import BASE, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Call, Finding, Schema
+from ..opset.schema import Call, RuleFinding, Schema
 from ..opset.shapes import show
 from ..opset.signature import Attribute, Port, Row, Version
 
@@ -142,7 +142,7 @@ def library_violations(
     elif not noted.violations:
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
         for fault, reason, is_certain in library.of_call(call):
-            finding = edition_words(schema, base, Finding(fault.where, "", reason), attrs)
+            finding = edition_words(schema, base, RuleFinding(fault.where, "", reason), attrs)
             where = finding.where
             given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
             expected = _expected(fault, library, is_certain)

@@ -11,7 +11,7 @@ import numpy as np
 from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, LoadWatch, described, lack_processors
 from .bench_sizes import show_sizes, size_option
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
 from .terminal import duration, emit, print_rich, progress, table
 from .value_types import Integer, Number
@@ -88,7 +88,7 @@ class Several(click.ParamType[Any]):
 @trace_option
 @json_option
 def command(
-    source: Source,
+    source: GraphSource,
     data: InputData,
     policy: tuple[str, ...],
     fpmath_mode: tuple[str, ...] | None,

@@ -21,7 +21,7 @@ from . import note
 from .baselines import read_baseline
 from .check_files import CheckedFile, FileFinding, unreadable
 from .check_formats import FORMATS
-from .graph_source import Source, standard_input
+from .graph_source import GraphSource, standard_input
 from .options import graph_files, json_option
 from .terminal import emit, print_rich, table
 from .value_types import EditionName, FilePath, OutputPath
@@ -85,7 +85,7 @@ class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of 
 )
 @json_option
 def command(
-    sources: tuple[Source, ...],
+    sources: tuple[GraphSource, ...],
     edition: str | None,
     libraries: tuple[str, ...],
     form: str,
@@ -130,7 +130,7 @@ def command(
 
 
 def _checked(
-    sources: Sequence[Source], editions: Sequence[str | None], libraries: Sequence[str | None]
+    sources: Sequence[GraphSource], editions: Sequence[str | None], libraries: Sequence[str | None]
 ) -> tuple[list[FileFinding], list[FileFinding]]:
     """Every violation in the files, in each edition and library, and the files that cannot be read."""
     findings: list[FileFinding] = []

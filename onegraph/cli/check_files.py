@@ -13,7 +13,7 @@ from ..errors import ERROR, TAKEN, ArgumentError, FormatError, SpecError, Violat
 from ..graph import Graph
 from ..opset.editions.registry import DEFAULT, edition
 from ..serialize.json_text import ONNX
-from .graph_source import Source, expect_format
+from .graph_source import GraphSource, expect_format
 from .json_pointers import line_of, pointer
 from .op_records import parsed, records_of, violations_of
 
@@ -76,7 +76,7 @@ def unreadable(file: str, error: FormatError) -> FileFinding:
 class CheckedFile:
     """One file, which is read once and checked for any edition and library."""
 
-    def __init__(self, source: Source, content: bytes) -> None:
+    def __init__(self, source: GraphSource, content: bytes) -> None:
         self.source, self.content = source, content
         expect_format(source.name, content)
         self.data = None if ONNX.match(content) else parsed(source.name, content)

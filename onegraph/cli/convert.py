@@ -9,7 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from . import note
-from .graph_source import Source, cut_at_wildcards, save_graph
+from .graph_source import GraphSource, cut_at_wildcards, save_graph
 from .options import graph_file, graph_output, json_option, written
 from .value_types import EditionName
 
@@ -26,7 +26,7 @@ from .value_types import EditionName
 )
 @json_option
 def command(
-    source: Source, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
+    source: GraphSource, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
 ) -> None:
     """Convert the graph in FILE: JSON, Python code that builds it, ONNX or C++; or to another edition or shape.
 

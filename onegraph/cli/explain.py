@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import Compiling, InputData, compiling, data, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer
@@ -17,7 +17,9 @@ from .value_types import Integer
 @click.option("--runs", type=Integer(min=1, max=10**6), default=10, show_default=True, help="Measured runs.")
 @click.option("--kernels", is_flag=True, help="Name oneDNN's kernels too, which another process finds in a second.")
 @json_option
-def command(source: Source, data: InputData, compiling: Compiling, runs: int, kernels: bool, as_json: bool) -> None:
+def command(
+    source: GraphSource, data: InputData, compiling: Compiling, runs: int, kernels: bool, as_json: bool
+) -> None:
     """Say what each op of the graph in FILE costs, and why its ops are not fused. - is standard input.
 
     The times of ops and partitions stand beside what this machine can do: multiply-adds beside the fastest product of

@@ -22,7 +22,7 @@ from .op_records import graph_of
 
 
 @record(frozen=True)
-class Source:
+class GraphSource:
     """A graph file with options that rewrite it; ``-`` is standard input."""
 
     path: str

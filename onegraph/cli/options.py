@@ -17,7 +17,7 @@ from ..errors import ArgumentError, UnsupportedError
 from ..graph import Graph
 from ..serialize.document import FPMATH_MODES
 from ..serialize.npz import read_inputs, write_arrays
-from .graph_source import Source
+from .graph_source import GraphSource
 from .value_types import FilePath, Integer, OutputPath
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ REWRITES = (
 
 
 def graph_file(command: Command) -> Command:
-    """Add the argument FILE and benchdnn's rewriting options; the function gets them as ``source: Source``."""
+    """Add the argument FILE and benchdnn's rewriting options; the function gets them as ``source: GraphSource``."""
 
     @wraps(command)
     def with_source(file: str, **options: Any) -> Any:
-        source = Source(file, _taken_rewrites(options))
+        source = GraphSource(file, _taken_rewrites(options))
         try:
             return command(source=source, **options)
         except UnsupportedError as error:
@@ -84,7 +84,7 @@ def graph_files(command: Command) -> Command:
     @wraps(command)
     def with_sources(files: tuple[str, ...], **options: Any) -> Any:
         rewrites = _taken_rewrites(options)
-        sources = tuple(Source(file, rewrites) for pattern in files for file in _matching(pattern))
+        sources = tuple(GraphSource(file, rewrites) for pattern in files for file in _matching(pattern))
         return command(sources=sources, **options)
 
     argument = click.argument("files", type=FilePath(allow_dash=True), nargs=-1, required=True)
@@ -164,7 +164,7 @@ def compiling(command: Command) -> Command:
 class InputData:
     """The source of inputs, and the file for results."""
 
-    source: Source
+    source: GraphSource
     inputs: str | None
     outputs: str | None
     seed: int
@@ -223,7 +223,7 @@ def data(command: Command) -> Command:
     """Add the options for inputs and outputs; the function gets them as ``data: InputData``."""
 
     @wraps(command)
-    def with_data(source: Source, inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
+    def with_data(source: GraphSource, inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
         return command(source=source, data=InputData(source, inputs, outputs, seed), **options)
 
     return _with(with_data, DATA)

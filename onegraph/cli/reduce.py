@@ -10,7 +10,7 @@ import click
 
 from .._util.counted import counted
 from ..errors import ArgumentError, OneGraphError
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import Compiling, bare_option, compiling, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer, Number, OutputPath
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @bare_option
 @json_option
 def command(
-    source: Source,
+    source: GraphSource,
     compiling: Compiling,
     command: str | None,
     seed: int,

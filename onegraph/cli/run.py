@@ -10,7 +10,7 @@ import numpy as np
 
 from ..opset.dtypes import OF_NUMPY
 from ..serialize import with_known
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import (
     Compiling,
     InputData,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @trace_option
 @json_option
 def command(
-    source: Source, data: InputData, compiling: Compiling, bare: bool, trace: str | None, as_json: bool
+    source: GraphSource, data: InputData, compiling: Compiling, bare: bool, trace: str | None, as_json: bool
 ) -> int | None:
     """Compile the graph in FILE, run it once, and summarise the results. - is standard input.
 

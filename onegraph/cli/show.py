@@ -13,7 +13,7 @@ from ..ir.op import schema_of
 from ..opset.signature import Fill
 from ..serialize.writer import op_ids, tensor_ids
 from . import note
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import Compiling, compiling, graph_file, json_option
 from .terminal import dims, emit, print_rich, table
 
@@ -44,7 +44,7 @@ COLOURS = (
 @click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")
 @click.option("--passes", is_flag=True, help="Show what each pass of the compiler changes, instead of the graph.")
 @json_option
-def command(source: Source, compiling: Compiling, no_compile: bool, passes: bool, as_json: bool) -> None:
+def command(source: GraphSource, compiling: Compiling, no_compile: bool, passes: bool, as_json: bool) -> None:
     """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and its partitions.
 
     - is standard input. # is the id of an op in FILE, for --op-attrs and --op-kind. ? is an unknown dim. Attributes

@@ -10,7 +10,7 @@ import click
 
 from .._util.counted import counted
 from ..opset.shapes import known, known_dims
-from .graph_source import Source, onnx_files
+from .graph_source import GraphSource, onnx_files
 from .options import Compiling, InputData, bare_option, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
@@ -31,7 +31,7 @@ SHAPES = frozenset(["in_shapes", "mb"])  # options that do not change what a mod
 @compiling
 @bare_option
 @json_option
-def command(source: Source, data: InputData, compiling: Compiling, bare: bool, as_json: bool) -> int:
+def command(source: GraphSource, data: InputData, compiling: Compiling, bare: bool, as_json: bool) -> int:
     """Compare the results of FILE with those of an oracle. - is standard input.
 
     A model of ONNX is judged by ONNX Runtime, which runs the original file: with two sizes of open dims, with large and
@@ -66,7 +66,7 @@ def command(source: Source, data: InputData, compiling: Compiling, bare: bool, a
     return _end(judgement, found, as_json)
 
 
-def _verify_bare(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
+def _verify_bare(source: GraphSource, data: InputData, compiling: Compiling, as_json: bool) -> int:
     """Compare the results of the library as it is, print what differs, and return the exit status."""
     from ..serialize import with_known
     from ..tools.bare import compared, run_bare
@@ -89,7 +89,7 @@ def _verify_bare(source: Source, data: InputData, compiling: Compiling, as_json:
     return 0 if agrees else 1
 
 
-def _judged(source: Source, data: InputData, compiling: Compiling) -> Judgement | None:
+def _judged(source: GraphSource, data: InputData, compiling: Compiling) -> Judgement | None:
     """The judgement of a model of ONNX; None for other files, and for models that options rewrite."""
     if source.path == "-" or not source.is_onnx() or not SHAPES.issuperset(source.rewrites):
         return None

@@ -11,7 +11,7 @@ from .._util.atomic_write import write_atomically
 from ..checker.check import check_graph
 from ..errors import LIBRARY, UNSAFE, LibraryError, UnsupportedError, Violation
 from . import note
-from .graph_source import Source
+from .graph_source import GraphSource
 from .options import Compiling, InputData, compiling, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer, OutputPath
@@ -38,7 +38,7 @@ from .value_types import Integer, OutputPath
 @click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")
 @json_option
 def command(
-    source: Source,
+    source: GraphSource,
     output: str | None,
     profiled: bool,
     seed: int,

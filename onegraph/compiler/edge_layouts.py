@@ -19,7 +19,7 @@ from .ir.lowered import Lowered
 from .ir.part import Part
 from .ir.step import Step
 from .ir.value import Value, dense_of
-from .partition_cache import Layout, Pattern
+from .partition_cache import Pattern, PortLayout
 from .schedule import Schedule
 from .single_ops import ARITHMETIC, slow_operand
 from .slow_layouts import WEIGHTED, channels_last, is_slow_pool, mixed, needs_dense
@@ -39,7 +39,7 @@ class EdgeLayouts:
         self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
         self._slow: dict[Part | None, bool] = {}  # whether a binary op has a slow operand
 
-    def choose(self, pattern: Pattern, steps: Sequence[Step], values: list[Value]) -> tuple[Layout, list[Copy]]:
+    def choose(self, pattern: Pattern, steps: Sequence[Step], values: list[Value]) -> tuple[PortLayout, list[Copy]]:
         """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
         In ``values``, dense values replace those whose strides the ops do not honour, and channels-last values those of

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..capi.settings import has_avx512
-from ..faults.performance import WEIGHTS, Product
+from ..faults.performance import WEIGHTS, MatMulUse
 from ..faults.use import ELEMENTWISE
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
@@ -41,7 +41,7 @@ def lifted_rank(steps: Sequence[Step], values: Mapping[int, Value]) -> int:
     rank, turned = len(x.shape), bool(first.attrs.get("transpose_b"))
     is_short = rank == 3 and not turned and weights.dtype is DataType.f32 and weights.shape[-1] <= SHORT_ROW
     is_copied_once = weights.constant is not None and not is_short
-    product = Product(x.shape, weights.shape, turned, is_copied_once, has_avx512())
+    product = MatMulUse(x.shape, weights.shape, turned, is_copied_once, has_avx512())
     is_slow = bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
     return rank if is_slow and all(_is_behind(step, values, rank) for step in following) else 0
 

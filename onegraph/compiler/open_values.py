@@ -17,7 +17,7 @@ from .ir.value import Value, Values
 At = Callable[[Any], int]  # what a size is, which may be open
 
 
-class Sizes(NamedTuple):
+class SizeRange(NamedTuple):
     """The sizes from ``start`` up to ``stop``, which it lacks; a range would ask an open size whether it is each."""
 
     start: int

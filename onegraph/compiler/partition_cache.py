@@ -32,7 +32,7 @@ PLAIN_NORMS = frozenset(["LayerNorm", "GroupNorm"])  # other ops for which it pr
 QUICK_CATEGORIES = PLAIN_CATEGORIES | {"matmul"}
 
 
-class Layout(NamedTuple):
+class PortLayout(NamedTuple):
     """Strides at the ports that the ops honour.
 
     Attributes:
@@ -121,7 +121,7 @@ class Pattern:
         self.lifts, self.flops = 0, 0
         self.ids: Sequence[int] = (*inputs, *outputs)
         self.places, self.n_inputs = [values.index(number) for number in (*inputs, *outputs)], len(inputs)
-        self.layouts: dict[tuple[Dims, ...], Layout] = {}
+        self.layouts: dict[tuple[Dims, ...], PortLayout] = {}
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         # The compiled partitions, by the first one and the constants: layers may share weights, as those of ALBERT do.
@@ -138,12 +138,12 @@ class Pattern:
         """Whether one compiled partition serves all constants, as the library prepares none."""
         return self._is_plain or not self._keeps
 
-    def layout(self, strides: Sequence[Dims], is_open: bool) -> Layout:
-        """The layout for these strides at the ports; ``is_open`` as in :class:`Layout`."""
-        return self.layouts.setdefault(tuple(strides), Layout(is_open, {}))
+    def layout(self, strides: Sequence[Dims], is_open: bool) -> PortLayout:
+        """The layout for these strides at the ports; ``is_open`` as in :class:`PortLayout`."""
+        return self.layouts.setdefault(tuple(strides), PortLayout(is_open, {}))
 
     def compile(
-        self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...], key: Callable[[Value], Key]
+        self, values: Sequence[Value], layout: PortLayout, free: tuple[bool, ...], key: Callable[[Value], Key]
     ) -> Compiled:
         """The compiled partition for these values and the current number of threads.
 

@@ -40,7 +40,7 @@ from .partition_store import SharedPartitions
 from .report import nbytes
 from .shared_constants import Key, derived
 from .single_ops import Reordering
-from .steps import CompiledStep, NumpyStep, Recipe, shifts_of
+from .steps import CompiledStep, NumpyStep, PartitionRecipe, shifts_of
 from .thread_tuning import SMALL_BYTES
 from .view_places import sources_in_outputs
 
@@ -324,7 +324,7 @@ class Schedule:
         )
 
     def add_compiled(
-        self, compiled: CompiledPartition, numbers: Sequence[int], note: int, recipe: Recipe | None = None
+        self, compiled: CompiledPartition, numbers: Sequence[int], note: int, recipe: PartitionRecipe | None = None
     ) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
         values = [self.values[number] for number in numbers]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
 
 
-class Recipe(Protocol):
+class PartitionRecipe(Protocol):
     """What a partition is compiled from, in which sizes are open."""
 
     def sizes(self) -> tuple[OpenSize, ...]:
@@ -50,7 +50,7 @@ class CompiledStep(NamedTuple):
     ends: Sequence[int] = ()  # the values that its ops read and write; the pieces may have copies of the former
     room: tuple[int, int] = 0, 0  # where the block of intermediates has memory that nobody uses meanwhile: start, size
     alone: CompiledPartition | None = None  # for one thread, which is faster beside other programs; see thread_tuning
-    recipe: Recipe | None = None
+    recipe: PartitionRecipe | None = None
     rows: Sequence[int] = ()  # of its inputs, those that may lie at any address, because it copies rows of them
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..opset.convolution_geometry import SIDES, ConvolutionGeometry, convolution_geometry
 from ..opset.kinds import base_kinds
 from ..opset.traits import Trait
-from ..opset.window import Window
+from ..opset.window import AxisWindow
 from .ir.step import Step
 from .ir.value import Value
 
@@ -40,7 +40,7 @@ def witnesses(step: Step, result: Value) -> Sequence[Value]:
     return [_cut(result, [(0, 1), *spans, channels] if geometry.data_format == "NXC" else [(0, 1), channels, *spans])]
 
 
-def _sizes(geometry: ConvolutionGeometry, axis: int) -> tuple[Window, int, int]:
+def _sizes(geometry: ConvolutionGeometry, axis: int) -> tuple[AxisWindow, int, int]:
     """The window along an axis, and the elements of wide and of narrow, of which that of the result may be unknown."""
     window = geometry.window(axis)
     assert window is not None

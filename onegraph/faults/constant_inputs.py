@@ -32,7 +32,7 @@ class End(NamedTuple):
         return None if self.shape is None else len(self.shape)
 
 
-class Node(NamedTuple):
+class WiredOp(NamedTuple):
     """An op of a partition or graph, and its tensors."""
 
     kind: str
@@ -40,7 +40,7 @@ class Node(NamedTuple):
     outputs: Sequence[End]
 
 
-def added(nodes: Sequence[Node]) -> set[int]:
+def added(nodes: Sequence[WiredOp]) -> set[int]:
     """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
     producers = _producers(nodes)
     found: set[int] = set()
@@ -54,7 +54,7 @@ def added(nodes: Sequence[Node]) -> set[int]:
     return found
 
 
-def spread(nodes: Sequence[Node]) -> set[int]:
+def spread(nodes: Sequence[WiredOp]) -> set[int]:
     """The inputs that ops compute from, in a partition whose results take on axes: they get those beforehand."""
     producers = _producers(nodes)
     inside = [(end.ndims, node.outputs[0].ndims) for node in nodes for end in node.inputs if end.id in producers]
@@ -63,7 +63,7 @@ def spread(nodes: Sequence[Node]) -> set[int]:
     return {_source(node.inputs[0], producers) for node in nodes if node.kind not in ONE_TO_ONE}
 
 
-def computed(nodes: Sequence[Node], constants: set[int]) -> set[int]:
+def computed(nodes: Sequence[WiredOp], constants: set[int]) -> set[int]:
     """The inputs of a partition that an op computes from which reads constants alone."""
     producers = _producers(nodes)
     return {
@@ -73,11 +73,11 @@ def computed(nodes: Sequence[Node], constants: set[int]) -> set[int]:
     }
 
 
-def _producers(nodes: Sequence[Node]) -> dict[int, Node]:
+def _producers(nodes: Sequence[WiredOp]) -> dict[int, WiredOp]:
     return {end.id: node for node in nodes for end in node.outputs}
 
 
-def _source(end: End, producers: Mapping[int, Node]) -> int:
+def _source(end: End, producers: Mapping[int, WiredOp]) -> int:
     """Where the data of a tensor comes from."""
     while (producer := producers.get(end.id)) is not None and producer.kind in ONE_TO_ONE:
         end = producer.inputs[0]
@@ -87,7 +87,7 @@ def _source(end: End, producers: Mapping[int, Node]) -> int:
 class Constants(NamedTuple):
     """The ops of a partition, and the numbers of its inputs that are constant."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[WiredOp]
     constants: set[int]
 
 
@@ -146,6 +146,6 @@ def image_of_constants(g: DataGraph) -> LogicalTensor:
     return g.minimum(image, g.input("x", "f32", (7,)))
 
 
-def variables(nodes: Sequence[Node], constants: set[int]) -> set[int]:
+def variables(nodes: Sequence[WiredOp], constants: set[int]) -> set[int]:
     """The inputs of a partition that the library must not take for constants, be they some or not."""
     return added(nodes) | spread(nodes) | computed(nodes, constants)

@@ -9,7 +9,7 @@ import numpy as np
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE
-from .constant_inputs import Node
+from .constant_inputs import WiredOp
 from .fault import UNSAFE, Faults, Release
 from .ops.windows import AVERAGE, IMAGE
 
@@ -18,7 +18,7 @@ Ends = tuple[str, Sequence[int], Sequence[int]]  # of an op: its kind, and the i
 
 # Memory and threads --------------------------------------------------------------------------------------------------
 
-NODES = Faults[Sequence[Node]]()
+NODES = Faults[Sequence[WiredOp]]()
 
 STATS_IN_PLACE = NODES.add(
     "stats_in_place",

@@ -62,7 +62,7 @@ def one_number_for_each_colour(g: DataGraph) -> LogicalTensor:
 # Weights of a MatMul -------------------------------------------------------------------------------------------------
 
 
-class Product(NamedTuple):
+class MatMulUse(NamedTuple):
     """A MatMul whose first operand is not transposed.
 
     Attributes:
@@ -85,7 +85,7 @@ LONG_ROW = 1 << 14  # elements; the library does not reorder a matrix of longer 
 HANDFUL = 16
 
 
-def _reorders_weights(product: Product) -> bool:
+def _reorders_weights(product: MatMulUse) -> bool:
     """Whether the reorder of weights takes long beside the product."""
     few = FEW_ROWS.get(len(product.first), 0)
     if product.constant or not few or len(product.second) != len(product.first):
@@ -96,7 +96,7 @@ def _reorders_weights(product: Product) -> bool:
     return product.avx512 and 0 < rows <= few and (rows >= HANDFUL or columns <= LONG_ROW)
 
 
-WEIGHTS = Faults[Product]()
+WEIGHTS = Faults[MatMulUse]()
 SLOW_WEIGHTS = WEIGHTS.add(
     "slow_weights",
     ops="MatMul",

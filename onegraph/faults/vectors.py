@@ -12,14 +12,14 @@ MOST_ROWS = 4  # of the kernel of the package
 LEAST_BYTES = 1 << 19  # of a matrix; a smaller one stays in the cache of a core
 
 
-class Product(NamedTuple):
+class VectorMatMul(NamedTuple):
     """A MatMul in f32 by a matrix: the rows of src, and the bytes of the matrix."""
 
     rows: int
     nbytes: int
 
 
-VECTORS = Faults[Product]()
+VECTORS = Faults[VectorMatMul]()
 SLOW_VECTORS = VECTORS.add(
     "slow_vectors",
     ops="MatMul",

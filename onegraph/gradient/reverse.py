@@ -18,7 +18,17 @@ from .rules import COMPOSED, FLAT, rules_of
 from .rules.indexing import zeros_like
 from .rules.movement import joined
 from .rules.table import Found, entry
-from .use import Part, Piece, Product, Scattered, Use, has_gradient, may_repeat, summed_to, summed_where_open
+from .use import (
+    GradientUse,
+    MatrixGradient,
+    Part,
+    Piece,
+    Scattered,
+    has_gradient,
+    may_repeat,
+    summed_to,
+    summed_where_open,
+)
 
 
 class Reverse:
@@ -47,7 +57,7 @@ class Reverse:
         part: Part
         if isinstance(gradient, Piece | Scattered):
             part = replace(gradient, value=cast(self.emit, gradient.value, tensor.dtype))
-        elif isinstance(gradient, Product):
+        elif isinstance(gradient, MatrixGradient):
             part = gradient
         else:
             part = fitted(self.emit, gradient, tensor, repeated)
@@ -58,8 +68,8 @@ class Reverse:
         given = self._parts.get(tensor.id)
         if given is None:
             return None
-        parts = [part for part in given if not isinstance(part, Piece | Product | Scattered)]
-        products = [part for part in given if isinstance(part, Product)]
+        parts = [part for part in given if not isinstance(part, Piece | MatrixGradient | Scattered)]
+        products = [part for part in given if isinstance(part, MatrixGradient)]
         if products:
             parts.append(cast(self.emit, self._product(products), tensor.dtype))
         pieces = [part for part in given if isinstance(part, Piece)]
@@ -75,7 +85,7 @@ class Reverse:
         self._parts[tensor.id] = [*parts]
         return parts[0]
 
-    def _product(self, products: Sequence[Product]) -> Value:
+    def _product(self, products: Sequence[MatrixGradient]) -> Value:
         first, second = (
             concat(self.emit, rows, 0)
             for rows in zip(*((product.first, product.second) for product in products), strict=True)
@@ -98,21 +108,21 @@ class Reverse:
                 self._readers[tensor.id] -= 1
                 # The rows of the products need no memory from here on.
                 if not self._readers[tensor.id] and any(
-                    isinstance(one, Product) for one in self._parts.get(tensor.id, ())
+                    isinstance(one, MatrixGradient) for one in self._parts.get(tensor.id, ())
                 ):
                     self.gradient(tensor)
 
     def _take(self, op: Op, ports: dict[str, list[int]]) -> None:
         self.emit.named(f"{op.name}/{self.label}")
         gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
-        use = Use(self.emit, op, ports)
+        use = GradientUse(self.emit, op, ports)
         composition = entry(COMPOSED, use.base)
         if composition is not None and self._takes_composed(use, gradients):
             return
         if entry(FLAT, use.base) is None:
             self._take_by_rules(use, ports, gradients)
 
-    def _take_by_rules(self, use: Use, ports: dict[str, list[int]], gradients: list[Value | None]) -> None:
+    def _take_by_rules(self, use: GradientUse, ports: dict[str, list[int]], gradients: list[Value | None]) -> None:
         sides = zip(use.schema.outputs, gradients, strict=False)
         ordered = [None if one is None else use.in_base_order(one, port.name) for port, one in sides]
         for rule in rules_of(use.base, use.wanted):
@@ -120,11 +130,11 @@ class Reverse:
             for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
                 for index in ports.get(port, ()):
                     part: Any = value[index] if isinstance(value, list) else value
-                    if part is not None and not isinstance(part, Piece | Product | Scattered):
+                    if part is not None and not isinstance(part, Piece | MatrixGradient | Scattered):
                         part = use.in_base_order(part, use.schema.input_port(index).name)
                     self.give(use.op.inputs[index], part, repeated=may_repeat(use, index))
 
-    def _takes_composed(self, use: Use, gradients: list[Value | None]) -> bool:
+    def _takes_composed(self, use: GradientUse, gradients: list[Value | None]) -> bool:
         """Take the ops of a composition back, which are added behind those of the graph, if there is one."""
         composition, ops = entry(COMPOSED, use.base), self.emit.graph._ops
         assert composition is not None

@@ -41,7 +41,7 @@ class Piece:
 
 
 @record(frozen=True)
-class Product:
+class MatrixGradient:
     """The gradient of a matrix that few rows meet: ``first`` (rows, M), transposed, times ``second`` (rows, N).
 
     Those of all ops that read the matrix become one product of all rows: a sum of matrices takes longer than these.
@@ -64,10 +64,10 @@ class Scattered:
     attrs: Mapping[str, object]
 
 
-Part = Value | Piece | Product | Scattered
+Part = Value | Piece | MatrixGradient | Scattered
 
 
-class Use:
+class GradientUse:
     """One op: its attributes and tensors in the base vocabulary, with the order of axes that it has there.
 
     Attributes:
@@ -179,7 +179,7 @@ def ones_like(emit: Emitter, like: LogicalTensor, number: float = 1) -> Value:
     )
 
 
-def may_repeat(use: Use, index: int) -> bool:
+def may_repeat(use: GradientUse, index: int) -> bool:
     """Whether an op may broadcast an input along an axis whose size is unknown before a call.
 
     The op is asked: its shape function is given this input with size 1 along the open axes, and the others with

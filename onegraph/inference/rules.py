@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..opset.editions.dialect import edition_words
-from ..opset.schema import Call, Finding, Rule, Schema, TensorType
+from ..opset.schema import Call, Rule, RuleFinding, Schema, TensorType
 from ..opset.shapes import show
 from ..opset.signature import AttrValue, Shape
 from ..opset.unsettled import UnsettledError
@@ -33,8 +33,8 @@ def run_rules(
 
 
 def _with_shape(
-    schema: Schema, finding: Finding, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]
-) -> Finding:
+    schema: Schema, finding: RuleFinding, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]
+) -> RuleFinding:
     """The finding with the shape that it is about, as given, and the format in which that shape was read."""
     if not finding.format:
         return finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._util.exact_types import text
 from ..errors import ERROR, NOTE, Violation, shown
 from ..opset.editions.registry import Edition
-from ..opset.schema import Finding
+from ..opset.schema import RuleFinding
 
 
 class Violations:
@@ -39,7 +39,7 @@ class Violations:
             Violation(rule, severity, self.op, where, given_text, expected, message, self.edition.name, self.page)
         )
 
-    def add_finding(self, rule: str, finding: Finding) -> None:
+    def add_finding(self, rule: str, finding: RuleFinding) -> None:
         """Add the finding of a rule."""
         severity = NOTE if finding.note else ERROR
         self.add(rule, finding.where, finding.given, finding.expected, finding.fix, severity)

@@ -53,12 +53,12 @@ def _parts(emit: Emitter, value: Value | None, most: int, ranks: int = 1) -> Par
     if rule is None or op is None:
         return None
     if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
-        found = rule(op, Reader(emit, most - 1))
+        found = rule(op, InputReader(emit, most - 1))
         emit.parts[op.id] = [*map(_held, found)] if found is not None and _is_float(op) else found
     return emit.parts[op.id]
 
 
-class Reader(NamedTuple):
+class InputReader(NamedTuple):
     """Reads the inputs of an op.
 
     ``most``: the ops between an input and what it is computed of.
@@ -72,7 +72,7 @@ class Reader(NamedTuple):
         return _parts(self.emit, value, self.most, ranks)
 
 
-Rule = Callable[[Op, Reader], Parts | None]
+Rule = Callable[[Op, InputReader], Parts | None]
 
 
 def _is_float(op: Op) -> bool:
@@ -84,21 +84,21 @@ def _held(number: int | None) -> int | None:
     return number if number is not None and -LARGEST_FLOAT < number < LARGEST_FLOAT else None
 
 
-def _shape(op: Op, _: Reader) -> Parts | None:
+def _shape(op: Op, _: InputReader) -> Parts | None:
     return None if op.inputs[0] is None else op.inputs[0].shape
 
 
-def _same(op: Op, parts: Reader) -> Parts | None:
+def _same(op: Op, parts: InputReader) -> Parts | None:
     return parts(op.inputs[0], MATRIX)
 
 
-def _cast(op: Op, parts: Reader) -> Parts | None:
+def _cast(op: Op, parts: InputReader) -> Parts | None:
     if op.outputs[0].dtype in WIDE:
         return parts(op.inputs[0])
     return _towards(_cut)(op, parts) if op.outputs[0].dtype.numpy.kind in "iu" else None
 
 
-def _slice(op: Op, parts: Reader) -> Parts | None:
+def _slice(op: Op, parts: InputReader) -> Parts | None:
     rows, places = _rows(op.inputs[0], parts), [parts(input_) for input_ in op.inputs[1:]]
     numbers = [place[0] for place in places if place is not None and len(place) == 1]
     if rows is None or len(numbers) < len(places) or None in numbers:
@@ -112,7 +112,7 @@ def _slice(op: Op, parts: Reader) -> Parts | None:
     return [number for row in rows for number in row]
 
 
-def _transpose(op: Op, parts: Reader) -> Parts | None:
+def _transpose(op: Op, parts: InputReader) -> Parts | None:
     """The elements of a matrix column by column."""
     rows, order = _rows(op.inputs[0], parts), op.attrs.get("order")
     if rows is None or len(shape_of(op.outputs[0]) or ()) < MATRIX or order == (0, 1):
@@ -120,7 +120,7 @@ def _transpose(op: Op, parts: Reader) -> Parts | None:
     return [number for column in zip(*rows, strict=True) for number in column]
 
 
-def _rows(value: Value | None, parts: Reader) -> list[Parts] | None:
+def _rows(value: Value | None, parts: InputReader) -> list[Parts] | None:
     """The rows of a matrix; one of a vector."""
     found, shape = parts(value, MATRIX), None if value is None else shape_of(value)
     if found is None or len(shape or ()) < MATRIX:
@@ -129,12 +129,12 @@ def _rows(value: Value | None, parts: Reader) -> list[Parts] | None:
     return [found[at : at + width] for at in range(0, len(found), width)] if type(width) is int and width else None
 
 
-def _concat(op: Op, parts: Reader) -> Parts | None:
+def _concat(op: Op, parts: InputReader) -> Parts | None:
     lists = [parts(input_) for input_ in op.inputs]
     return None if None in lists else [number for numbers_ in lists for number in numbers_ or ()]
 
 
-def _gather(op: Op, parts: Reader) -> Parts | None:
+def _gather(op: Op, parts: InputReader) -> Parts | None:
     src, places = parts(op.inputs[0]), parts(op.inputs[1])
     if src is None or places is None:
         return None
@@ -142,7 +142,7 @@ def _gather(op: Op, parts: Reader) -> Parts | None:
 
 
 def _elementwise(function: Callable[..., int | None]) -> Rule:
-    def rule(op: Op, parts: Reader) -> Parts | None:
+    def rule(op: Op, parts: InputReader) -> Parts | None:
         operands = [operand for input_ in op.inputs if (operand := parts(input_)) is not None]
         count = max(map(len, operands), default=0)
         wide = [list(operand) * count if len(operand) == 1 else operand for operand in operands]
@@ -160,7 +160,7 @@ def _both(function: Callable[[int, int], int | None]) -> Rule:
 def _towards(rounded: Callable[[int, int], int | None]) -> Rule:
     """A float as an integer: a quotient of integers, which f32 rounds to no other side of an integer."""
 
-    def rule(op: Op, parts: Reader) -> Parts | None:
+    def rule(op: Op, parts: InputReader) -> Parts | None:
         quotient = parts.emit.maker(op.inputs[0])
         if quotient is None or quotient.kind != "Divide" or not _is_float(quotient):
             return parts(op.inputs[0])
@@ -186,7 +186,7 @@ def _positive(number: int | None) -> int | None:
     return None if number is None else max(number, 0)
 
 
-def _within(op: Op, parts: Reader) -> Parts | None:
+def _within(op: Op, parts: InputReader) -> Parts | None:
     numbers, ends = parts(op.inputs[0]), [op.attrs.get("min", -math.inf), op.attrs.get("max", math.inf)]
     if numbers is None or any(type(end) is not float or end % 1 not in (0, math.inf) for end in ends if end not in FAR):
         return None
@@ -204,17 +204,17 @@ def _whole(number: int | None) -> int | None:
     return None if number is None else number + 0  # an int of a bool
 
 
-def _quotient(op: Op, parts: Reader) -> Parts | None:
+def _quotient(op: Op, parts: InputReader) -> Parts | None:
     return None if _is_float(op) else _both(_cut)(op, parts)
 
 
-def _product(op: Op, parts: Reader) -> Parts | None:
+def _product(op: Op, parts: InputReader) -> Parts | None:
     """The product of all numbers, such as the number of elements of a tensor."""
     numbers = parts(op.inputs[0])
     return None if numbers is None or op.attrs.get("axes", (0,)) not in ((0,), (-1,)) else [_multiplied(numbers)]
 
 
-def _size(op: Op, _: Reader) -> Parts | None:
+def _size(op: Op, _: InputReader) -> Parts | None:
     dims = None if op.inputs[0] is None else op.inputs[0].shape
     return None if dims is None else [_multiplied(dims)]
 

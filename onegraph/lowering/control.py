@@ -23,13 +23,13 @@ from .again import NODES
 from .bags import loop_of_bags
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
 from .for_shapes import for_shapes
-from .subgraph import Body, Captures
+from .subgraph import BodyBuilder, Captures
 
 ENDLESS = 2**63 - 1
 MAX_RESULTS = 16
 
 
-Branch = Callable[[Body], Sequence[Value]]
+Branch = Callable[[BodyBuilder], Sequence[Value]]
 
 
 def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> list[Value]:
@@ -48,7 +48,7 @@ def branch(emit: Emitter, condition: Value, then: Branch, otherwise: Branch) -> 
 
     captures, graphs = Captures(emit), list[DataGraph]()
     for add in (then, otherwise):
-        body = Body(captures)
+        body = BodyBuilder(captures)
         graphs.append(body.finish(_numbered("y", add(body))))
     ends = [list(graph.outputs.values()) for graph in graphs]
     types = [[end.dtype for end in bodies] for bodies in ends]
@@ -85,7 +85,7 @@ class Turn(NamedTuple):
     results: Sequence[Value]
 
 
-Iteration = Callable[[Body, LogicalTensor, Sequence[LogicalTensor], Sequence[LogicalTensor]], Turn]
+Iteration = Callable[[BodyBuilder, LogicalTensor, Sequence[LogicalTensor], Sequence[LogicalTensor]], Turn]
 
 
 class Looping:
@@ -122,7 +122,7 @@ class Looping:
         shapes = [shape_of(state) for state in states]
         while True:
             self._captures = Captures(emit)
-            body = Body(self._captures)
+            body = BodyBuilder(self._captures)
             turn = self._turn(body, shapes, iteration)
             after = [_common(old, shape_of(new)) for old, new in zip(shapes, turn.states, strict=True)]
             if after == shapes:
@@ -136,7 +136,7 @@ class Looping:
         self._going = turn.going if isinstance(turn.going, np.ndarray) else None
         self.graph = body.finish(outputs)
 
-    def _turn(self, body: Body, shapes: Sequence[Shape], iteration: Iteration) -> Turn:
+    def _turn(self, body: BodyBuilder, shapes: Sequence[Shape], iteration: Iteration) -> Turn:
         number = body.input("i", DataType.s64, ())
         pairs = enumerate(zip(self._states, shapes, strict=True))
         states = [body.input(f"s{index}", dtype_of(state), shape) for index, (state, shape) in pairs]

@@ -21,7 +21,7 @@ from ..opset.kinds import DEQUANTIZATIONS, PER_RUN
 from ..opset.signature import Shape
 from ..reference import run_op
 from .computed import computed, refuse_large
-from .open_values import OpenValues
+from .open_values import OpenInputs
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
@@ -78,7 +78,7 @@ class Emitter:
         self.same_as: dict[int, tuple[Value, Value]] = {}
         self.codes: dict[int, tuple[Value, Value, Any]] = {}
         self.parts: dict[int, Parts | None] = {}
-        self.opened: OpenValues | None = None
+        self.opened: OpenInputs | None = None
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
         self._names: dict[int, tuple[Array, str]] = {}

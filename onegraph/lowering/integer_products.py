@@ -56,7 +56,7 @@ class Product:
     varies: bool = False
 
 
-class Weights(NamedTuple):
+class IntegerWeights(NamedTuple):
     """Known weights: s8 codes, and their zero points by column, of which none is 0 if there are any."""
 
     codes: Array
@@ -75,14 +75,14 @@ def _along(values: Array, rank: int, axis: int) -> Array:
     return values.reshape(shape) if values.size > 1 else values.reshape(())
 
 
-def _signed(weights: Array, zero: Array | None, columns: int) -> Weights:
+def _signed(weights: Array, zero: Array | None, columns: int) -> IntegerWeights:
     """Known weights as s8; their zero points vanish where the differences have 8 bits."""
     zeros = np.zeros(1, np.int64) if zero is None else zero.astype(np.int64).reshape(-1)
     moved = weights.astype(np.int64) - _along(zeros, weights.ndim, columns)
     if not moved.size or (moved.min() >= -128 and moved.max() <= 127):
-        return Weights(moved.astype(np.int8), None)
+        return IntegerWeights(moved.astype(np.int8), None)
     shift = 128 if weights.dtype == np.uint8 else 0
-    return Weights((weights.astype(np.int64) - shift).astype(np.int8), zeros - shift)
+    return IntegerWeights((weights.astype(np.int64) - shift).astype(np.int8), zeros - shift)
 
 
 def integer_product(
@@ -111,13 +111,13 @@ def integer_product(
         if len(parts) > 1:
             first = slice_(emit, first, [begin], [end], [axis])
             codes = np.ascontiguousarray(codes.take(range(begin, end), product.depth[1]))
-        part = as_integers(emit, _part(emit, first, Weights(codes, signed.zeros), src_zero, product))
+        part = as_integers(emit, _part(emit, first, IntegerWeights(codes, signed.zeros), src_zero, product))
         total = part if total is None else binary(emit, "Add", total, part)
     assert total is not None
     return total
 
 
-def _part(emit: Emitter, src: Value, weights: Weights, src_zero: Value | None, product: Product) -> Value:
+def _part(emit: Emitter, src: Value, weights: IntegerWeights, src_zero: Value | None, product: Product) -> Value:
     """The product by known weights as f32, which holds it and each of its terms."""
     is_inside = src_zero is None or ((is_known(src_zero) or product.varies) and shape_of(src_zero) in ((), (1,)))
     point = None if src_zero is None or not is_inside else reshape(emit, src_zero, numbers())
@@ -151,7 +151,7 @@ def _by_row(emit: Emitter, zero: Value) -> Value:
     return cast(emit, zero, F32)
 
 
-def _exact_parts(weights: Weights, product: Product) -> list[tuple[int, int]]:
+def _exact_parts(weights: IntegerWeights, product: Product) -> list[tuple[int, int]]:
     """Ranges of the depth, over each of which f32 holds all terms of the product exactly."""
     operands = [weights.codes.astype(np.int64), weights.numbers(product.columns)]
     if weights.zeros is not None:

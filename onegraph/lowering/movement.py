@@ -27,7 +27,7 @@ from .emitter import (
     shape_of,
 )
 from .layout import moved
-from .open_values import Recipe
+from .open_values import OpenInput
 
 # The data types that the specification's movement ops take.
 NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])
@@ -45,7 +45,7 @@ def reshape(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
             return emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
         if emit.opened is not None and is_open(dims):
             rows = emit.op("Reshape", [src, numbers(-1)])
-            places = emit.opened.value(emit.graph, DataType.s64, dims, Recipe("rows", dims))
+            places = emit.opened.value(emit.graph, DataType.s64, dims, OpenInput("rows", dims))
             return emit.op("Gather", [rows, places], {"axis": 0})
         shape = sizes_of(emit, dims)
     result = emit.op("Reshape", [src, shape])
@@ -195,7 +195,7 @@ def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:
         if isinstance(src, np.ndarray) and not is_open(dims):
             return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
         if emit.opened is not None and is_open(dims):
-            shape_source = emit.opened.value(emit.graph, DataType.boolean, dims, Recipe("shape", dims))
+            shape_source = emit.opened.value(emit.graph, DataType.boolean, dims, OpenInput("shape", dims))
             return emit.op("Where", [shape_source, src, src], edition="host")
         shape = sizes_of(emit, dims)
     expanded = emit.op("Expand", [src, as_s64(emit, shape)])

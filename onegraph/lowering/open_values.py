@@ -12,7 +12,7 @@ from ..opset.dtypes import DataType
 
 
 @record(frozen=True)
-class Recipe:
+class OpenInput:
     """What a value is once the dims are unknown.
 
     Attributes:
@@ -27,7 +27,7 @@ class Recipe:
     make: Callable[[Any, Callable[[Sequence[int]], Any]], Any] | None = None
 
 
-class OpenValues:
+class OpenInputs:
     """The values of one graph that follow from open sizes: inputs of the graph, until its dims are unknown.
 
     Attributes:
@@ -35,9 +35,9 @@ class OpenValues:
     """
 
     def __init__(self) -> None:
-        self.recipes: dict[str, Recipe] = {}
+        self.recipes: dict[str, OpenInput] = {}
 
-    def value(self, graph: DataGraph, dtype: DataType, shape: Sequence[int], recipe: Recipe) -> LogicalTensor:
+    def value(self, graph: DataGraph, dtype: DataType, shape: Sequence[int], recipe: OpenInput) -> LogicalTensor:
         """A value of a shape."""
         name = f"open:{len(self.recipes)}"
         self.recipes[name] = recipe

@@ -30,7 +30,7 @@ class Captures:
         return number
 
 
-class Body:
+class BodyBuilder:
     """A graph that an op of control flow runs, while its ops are added.
 
     Args:

@@ -12,7 +12,7 @@ from ..opset.host.learned import SUM
 from .emitter import Array, Emitter, Value
 
 
-class Weights(NamedTuple):
+class LeafWeights(NamedTuple):
     """What leaves add to targets.
 
     Attributes:
@@ -30,7 +30,7 @@ def tree_ensemble(
     emit: Emitter,
     src: Value,
     trees: Trees,
-    weights: Weights,
+    weights: LeafWeights,
     n_targets: int,
     *,
     aggregate: str = SUM,

@@ -14,8 +14,8 @@ from .schema import Call, kept
 from .signature import Shape
 from .window import (
     SHAPE_SOURCE,
+    AxisWindow,
     Dim,
-    Window,
     channels,
     extent,
     given_shape,
@@ -50,14 +50,14 @@ class ConvolutionGeometry:
     pads_end: tuple[int, ...] | None
     output_padding: tuple[int, ...]
 
-    def window(self, axis: int) -> Window | None:
+    def window(self, axis: int) -> AxisWindow | None:
         """The window along spatial ``axis``; None if its kernel size or padding is unknown."""
         if self.kernel is None or self.pads_begin is None or self.pads_end is None:
             return None
         kernel = self.kernel[axis]
         if kernel is None:
             return None
-        return Window(kernel, self.strides[axis], self.dilations[axis], self.pads_begin[axis], self.pads_end[axis])
+        return AxisWindow(kernel, self.strides[axis], self.dilations[axis], self.pads_begin[axis], self.pads_end[axis])
 
     def is_padded_beyond_windows(self) -> bool:
         """Whether some padding has room for a window that covers no element of the tensor."""

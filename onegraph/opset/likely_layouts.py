@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .schema import Call, Finding
+from .schema import Call, RuleFinding
 from .shapes import known, known_dims, show
 
 FAR = 4  # of the longest side of a window to its shortest one; kernels of models stay below
 
 
-def likely_weights(call: Call, channels: Callable[[Call], Iterable[Finding]]) -> Iterable[Finding]:
+def likely_weights(call: Call, channels: Callable[[Call], Iterable[RuleFinding]]) -> Iterable[RuleFinding]:
     """A note if weights fit both layouts, and the window is far from square in the chosen one only.
 
     Args:
@@ -28,7 +28,7 @@ def likely_weights(call: Call, channels: Callable[[Call], Iterable[Finding]]) ->
         return
     if any(channels(call)) or any(channels(call.with_attr("weights_format", other))):
         return
-    yield Finding(
+    yield RuleFinding(
         "weights",
         f"a window of {show(window)}",
         f"{show(square)}, as {show(shape)} has in {other}, which fits too",

@@ -49,7 +49,7 @@ class TensorType:
 make_type = record_maker(TensorType)
 
 
-class Finding(NamedTuple):
+class RuleFinding(NamedTuple):
     """A mistake that a rule found: the attribute or port, the given value, the allowed values, and a fix if known.
 
     ``note`` marks a value that the specification allows but that is probably not intended. ``format`` is the attribute
@@ -188,7 +188,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return call.schema.shape(call)
 
 
-Rule = Callable[[Call], Iterable[Finding]]
+Rule = Callable[[Call], Iterable[RuleFinding]]
 _LIFETIMES: dict[Rule, tuple[Version, Version]] = {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .schema import Call, Finding
+from .schema import Call, RuleFinding
 from .signature import Shape
 
 Dim = int | None
@@ -138,25 +138,25 @@ def axis_of(rank: int, tensor: str = "tensor", which: str = "an axis") -> str:
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
-def inputs_alike(call: Call) -> Iterable[Finding]:
+def inputs_alike(call: Call) -> Iterable[RuleFinding]:
     """All inputs have the shape of the first."""
     first = call.inputs[0]
     if first is None:
         return
     for port, tensor in zip(call.schema.inputs[1:], call.inputs[1:], strict=False):
         if tensor is not None and not compatible(first.shape, tensor.shape):
-            yield Finding(
+            yield RuleFinding(
                 port.name,
                 f"shape {show(tensor.shape)}",
                 f"shape {show(first.shape)}, as {call.schema.inputs[0].name} has",
             )
 
 
-def axis_in_range(call: Call) -> Iterable[Finding]:
+def axis_in_range(call: Call) -> Iterable[RuleFinding]:
     """axis names an axis of the first input."""
     rank, axis = call.rank(call.schema.inputs[0].name), call.s64("axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding("axis", axis, axis_of(rank))
+        yield RuleFinding("axis", axis, axis_of(rank))
 
 
 def show(shape: Shape) -> str:

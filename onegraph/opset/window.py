@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .._util.counted import counted
 from .._util.records import record
-from .schema import Call, Finding
+from .schema import Call, RuleFinding
 from .shapes import MAX_RANK, of_rank, show
 from .signature import Shape
 
@@ -33,7 +33,7 @@ def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
 
 
 @record(frozen=True)
-class Window:
+class AxisWindow:
     """The window along one spatial axis: kernel size, stride, dilation, and padding at both ends."""
 
     kernel: int
@@ -117,19 +117,19 @@ def given_shape(call: Call) -> Shape:
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
-def shape_source(call: Call) -> Iterable[Finding]:
+def shape_source(call: Call) -> Iterable[RuleFinding]:
     """The output shape is given by the attribute or by the input of the same name."""
     name = SHAPE_SOURCE[call.schema.kind]
     if call.input(name) is None and not call.has(name):
-        yield Finding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
+        yield RuleFinding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
 
 
-def shape_length(call: Call) -> Iterable[Finding]:
+def shape_length(call: Call) -> Iterable[RuleFinding]:
     """The given shape has one positive element for each axis of the tensor that it describes."""
     name = SHAPE_SOURCE[call.schema.kind]
     tensor = call.input(name)
     if tensor is not None and tensor.rank not in (None, 1):
-        yield Finding(name, f"rank {tensor.rank}", "a tensor of rank 1")
+        yield RuleFinding(name, f"rank {tensor.rank}", "a tensor of rank 1")
         return
     shape = given_shape(call)
     if shape is None:
@@ -140,29 +140,31 @@ def shape_length(call: Call) -> Iterable[Finding]:
     if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
         given = counted(tensor.shape[0], "element")
     if rank is not None and len(shape) != rank:
-        yield Finding(name, given, f"{rank} elements, one for each axis")
+        yield RuleFinding(name, given, f"{rank} elements, one for each axis")
     elif not 3 <= len(shape) <= 5:
-        yield Finding(name, given, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
+        yield RuleFinding(name, given, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
     elif any(dim is not None and dim <= 0 for dim in shape):
-        yield Finding(name, given, "positive elements")
+        yield RuleFinding(name, given, "positive elements")
 
 
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
 
 
-def spatial_rank(call: Call) -> Iterable[Finding]:
+def spatial_rank(call: Call) -> Iterable[RuleFinding]:
     """Activations have one batch, one channel and one to three spatial axes."""
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         if port.name not in ("src", "diff_dst", "weights") or tensor is None or tensor.rank is None:
             continue
         if not 3 <= tensor.rank <= 5:
-            yield Finding(port.name, f"rank {tensor.rank}", "rank 3, 4 or 5: batch, channels and 1 to 3 spatial axes")
+            yield RuleFinding(
+                port.name, f"rank {tensor.rank}", "rank 3, 4 or 5: batch, channels and 1 to 3 spatial axes"
+            )
     ranks = {tensor.rank for tensor in call.inputs[:2] if tensor is not None and tensor.rank is not None}
     if len(ranks) == 2 and call.schema.category == "convolution":
         first, second = (port.name for port in call.schema.inputs[:2])
         rank = call.rank(first)
         if rank in (3, 4, 5):
-            yield Finding(second, f"rank {call.rank(second)}", f"rank {rank}, as {first} has")
+            yield RuleFinding(second, f"rank {call.rank(second)}", f"rank {rank}, as {first} has")
 
 
 def _ranks(call: Call) -> Iterator[int]:
@@ -180,7 +182,7 @@ def _ranks(call: Call) -> Iterator[int]:
         yield len(call.s64s(given))
 
 
-def spatial_list_length(call: Call) -> Iterable[Finding]:
+def spatial_list_length(call: Call) -> Iterable[RuleFinding]:
     """Lists of strides, kernel, padding and dilations have one element for each spatial axis."""
     rank = next(_ranks(call), None)
     if rank is None or not 3 <= rank <= 5:
@@ -191,6 +193,6 @@ def spatial_list_length(call: Call) -> Iterable[Finding]:
             continue
         given = call.s64s(name)
         if len(given) != rank - 2:
-            yield Finding(
+            yield RuleFinding(
                 name, list(given), f"{counted(rank - 2, 'element')}, one for each spatial axis of a rank {rank} tensor"
             )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._util.records import record
 from ..opset.ops.pooling import PoolGeometry, pool_geometry
 from ..opset.schema import Call
-from ..opset.window import Window
+from ..opset.window import AxisWindow
 from .convolution import _channels_back, _channels_first, _sizes
 from .windows import meetings
 
@@ -34,7 +34,7 @@ class _Axis:
     """
 
     number: int
-    window: Window
+    window: AxisWindow
     size: int
     count: int
 

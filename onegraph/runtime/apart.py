@@ -20,7 +20,7 @@ from ..opset.kinds import PRODUCTS, QUANTIZATIONS
 from .joining import SHORT, Joining, reason_of
 
 if TYPE_CHECKING:
-    from .compile_options import Options
+    from .compile_options import CompileOptions
 
 ORDERED = ("Subtract", "Divide")  # the binary ops whose operands differ in meaning
 BETWEEN = "with a Dequantize of its source and one of its weights"
@@ -61,7 +61,7 @@ class Edge:
 
 
 def edges_of(
-    graph: DataGraph, reports: Sequence[PartitionReport], options: Options, make: Callable[..., Any]
+    graph: DataGraph, reports: Sequence[PartitionReport], options: CompileOptions, make: Callable[..., Any]
 ) -> tuple[Edge, ...]:
     """The tensors between partitions.
 
@@ -76,7 +76,7 @@ def edges_of(
 
 class _Edges:
     def __init__(
-        self, graph: DataGraph, reports: Sequence[PartitionReport], options: Options, make: Callable[..., Any]
+        self, graph: DataGraph, reports: Sequence[PartitionReport], options: CompileOptions, make: Callable[..., Any]
     ) -> None:
         self.graph, self.reports, self.options, self.make = graph, reports, options, make
         self.by_name = {op.name: op for op in graph.ops}

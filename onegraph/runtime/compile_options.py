@@ -21,7 +21,7 @@ Threads = int | Mapping[int, int] | None
 GivenOptions = tuple[str, bool, str | None, Threads, bool, bool]  # as a caller gives them, not checked
 
 
-class Options(NamedTuple):
+class CompileOptions(NamedTuple):
     """The options of ``Graph.compile``."""
 
     policy: str
@@ -40,7 +40,7 @@ def compile_options(
     threads: Threads,
     reproducible: bool,
     finite_math: bool,
-) -> Options:
+) -> CompileOptions:
     """The checked options; an fpmath_mode of None is replaced by that of the graph's file, if there is one.
 
     Raises:
@@ -54,7 +54,7 @@ def compile_options(
     if fpmath_mode is None:
         fpmath_mode = "strict" if graph is None or graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-    return Options(
+    return CompileOptions(
         policy,
         flag("fallback", fallback),
         fpmath_mode,

@@ -18,7 +18,7 @@ from ..ir.op import Array
 from .bind_arrays import bind_arrays
 from .bound_run import BoundRun, signature
 from .cache import CacheRun
-from .compile_options import Options, Threads, compile_options
+from .compile_options import CompileOptions, Threads, compile_options
 from .interface import Arrays, Interface
 from .program import Program
 from .program_cache import CacheInfo
@@ -78,7 +78,7 @@ class Executable(Made):
         self._interface = interface
 
     @classmethod
-    def _of_program(cls, program: Program, options: Options, read: Callable[[], DataGraph]) -> Executable:
+    def _of_program(cls, program: Program, options: CompileOptions, read: Callable[[], DataGraph]) -> Executable:
         """The executable of a program; ``read`` reads its graph when it is needed."""
         made = cls.__new__(cls)
         interface = Interface(program.graph)
@@ -341,7 +341,7 @@ def compile_graph(graph: DataGraph, *, shared: SharedConstants | None = None, **
     return RECORDERS[-1](graph, **options) if RECORDERS else Executable(graph, shared=shared, **options)
 
 
-def _unpickled(_version: str, graph: DataGraph, options: Options, capacity: int) -> Executable:
+def _unpickled(_version: str, graph: DataGraph, options: CompileOptions, capacity: int) -> Executable:
     executable = compile_graph(graph, **options._asdict())
     executable.cache_capacity = capacity
     return executable

@@ -18,7 +18,7 @@ from ..transform.part import part_of
 from ..transform.rebuild import Change, rebuild
 
 if TYPE_CHECKING:
-    from .compile_options import Options
+    from .compile_options import CompileOptions
 
 SHORT = (DataType.bf16, DataType.f16)
 
@@ -26,7 +26,7 @@ SHORT = (DataType.bf16, DataType.f16)
 class Joining:
     """Tells which ops of a graph the library joins; each question is asked once."""
 
-    def __init__(self, graph: DataGraph, options: Options, make: Callable[..., Any]) -> None:
+    def __init__(self, graph: DataGraph, options: CompileOptions, make: Callable[..., Any]) -> None:
         self.graph, self.options, self.make = graph, options, make
         self._known: dict[object, bool] = {}
         self._kept_apart: dict[object, str] = {}

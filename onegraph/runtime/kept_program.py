@@ -26,7 +26,7 @@ from ..errors import OneGraphError
 from ..ir.op import Array, LogicalTensor, Op, make_tensor
 from ..native.library import DTYPE_NAMES, ffi
 from ..opset.dtypes import DataType
-from .compile_options import Options
+from .compile_options import CompileOptions
 from .kept_partitions import COPY, PLAIN, Json, NotKeptError, restored
 from .placement import Placement, copy_of, span
 from .plan import PlanSource
@@ -50,7 +50,7 @@ class KeptProgram(Program):
     """
 
     def __init__(
-        self, data: memoryview, files: Sequence[MappedFile], options: Options, read: Callable[[], DataGraph]
+        self, data: memoryview, files: Sequence[MappedFile], options: CompileOptions, read: Callable[[], DataGraph]
     ) -> None:
         self._read = read
         try:
@@ -58,7 +58,7 @@ class KeptProgram(Program):
         except (OneGraphError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise NotKeptError(str(error)) from error
 
-    def _restore(self, data: memoryview, files: Sequence[MappedFile], options: Options) -> None:
+    def _restore(self, data: memoryview, files: Sequence[MappedFile], options: CompileOptions) -> None:
         own, text, self._described = _sections(data)
         contents = json.loads(text)
         super().__init__(_interface(contents), Share(*contents["share"]))

@@ -36,7 +36,7 @@ from ..compiler.steps import CompiledStep, NumpyStep
 from ..opset.host.control import BODIES
 from ..transform.present import at_present
 from ..transform.widen import widened
-from .compile_options import Options
+from .compile_options import CompileOptions
 from .compiled_program import CompiledProgram, prepared
 from .open_kernels import OpenKernels
 from .open_parameters import HowSizes
@@ -112,7 +112,7 @@ class OpenProgram:
         parameters: HowSizes,
         dims: Sequence[int],
         make: Callable[[Sequence[int]], DataGraph],
-        options: Options,
+        options: CompileOptions,
         shared: SharedConstants,
         like: CompiledProgram | None,
         arenas: Arenas | None = None,

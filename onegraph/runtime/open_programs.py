@@ -9,7 +9,7 @@ from ..builder.graph import DataGraph
 from ..compiler.library_steps import NoParametersError
 from ..compiler.shared_constants import SharedConstants
 from ..errors import OneGraphError, OutOfMemoryError
-from .compile_options import Options
+from .compile_options import CompileOptions
 from .open_parameters import Parameters
 from .open_program import OpenProgram, thread_state
 from .plan import Arenas
@@ -42,7 +42,7 @@ class OpenPrograms:
         self,
         graph: DataGraph,
         make: Callable[..., DataGraph],
-        options: Options,
+        options: CompileOptions,
         shared: SharedConstants,
     ) -> None:
         self._graph, self._make, self._options, self._shared = graph, make, options, shared

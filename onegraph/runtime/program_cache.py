@@ -83,7 +83,7 @@ class Entry:
     grown: Sequence[Grown] = ()
 
 
-class Cache:
+class ProgramCache:
     """Entries by key, for several threads. An evicted entry lives as long as a call or a bound run uses it.
 
     The capacity limits their number. A few are kept whatever their size, and more only while they take little memory.
@@ -191,7 +191,7 @@ def _bytes(entries: Mapping[Hashable, Entry], newest: Mapping[Hashable, int]) ->
 
 
 def dispatch(
-    cache: Cache,
+    cache: ProgramCache,
     growing: Growing,
     n_inputs: int,
     value_inputs: Sequence[int],

@@ -23,13 +23,13 @@ from ..opset.editions.registry import HOST
 from ..opset.shapes import known
 from ..opset.signature import Shape
 from .arguments import value_inputs
-from .compile_options import Options, refuse_unknown_partitions
+from .compile_options import CompileOptions, refuse_unknown_partitions
 from .grown_outputs import grown_outputs
 from .interface import Arrays, Interface
 from .op_by_op import OpByOp
 from .plan import EXECUTE
 from .program import Program
-from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
+from .program_cache import CAPACITY, CacheInfo, Entry, ProgramCache, dispatch
 from .quick_call import QuickCall, decline, quick_call, staged_call
 from .staged import Runnable, Staged
 from .subprograms import Bodies, Control, host_run
@@ -66,7 +66,7 @@ class ProgramFinder:
         self,
         graph: Callable[[], DataGraph],
         interface: Interface,
-        options: Options,
+        options: CompileOptions,
         executable: Callable[..., Runnable],
         program: Program | None = None,
         shared: SharedConstants | None = None,
@@ -74,7 +74,7 @@ class ProgramFinder:
     ) -> None:
         self._read, self.options, self._given = graph, options, shared
         self._interface, self._executable = interface, executable
-        self.cache = Cache(CAPACITY)
+        self.cache = ProgramCache(CAPACITY)
         self.quick: QuickCall = decline
         self.op_by_op: OpByOp | None = None
         self._static: Entry | None = None

@@ -50,7 +50,7 @@ def quick_call(
     ]
     lies_over = tuple([overs.get(name, -1) if name in direct else -1 for name in program.graph.outputs])
     is_one_call = program.in_c and [*direct] == [*program.graph.outputs]
-    parts = None if is_one_call else Parts(placement)
+    parts = None if is_one_call else QuickParts(placement)
     ports = tuple([_port(value, memo) for value in inputs]), tuple(outputs)
     slots = () if parts is None else parts.slots
     # The program does not refer to the function, so that the program is freed with its last user.
@@ -81,7 +81,7 @@ def staged_call(graph: DataGraph, run: Callable[[Sequence[Array]], Any]) -> Quic
     return lambda arrays, out=None: call(arrays, None) if out is None else None
 
 
-class Parts:
+class QuickParts:
     """Runs a program that needs more than one call into C, on arrays that are bound.
 
     Args:

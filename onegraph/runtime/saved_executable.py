@@ -13,14 +13,14 @@ from ..builder.graph import DataGraph
 from ..errors import ArgumentError, FormatError, shown
 from ..serialize import load_model
 from ..serialize.model_folder import MODEL, read_settings
-from .compile_options import Options, compile_options
+from .compile_options import CompileOptions, compile_options
 from .executable import Executable, compile_graph
 from .origin import Reading, keeps_programs, key_of, opened
 from .warm_start import find, keep
 
 
 class _Settings(NamedTuple):
-    options: Options
+    options: CompileOptions
     cache_capacity: int
     as_read: bool  # whether a front end has made the graph, and each new size tries its patterns again
     roundings: frozenset[str] | None  # see DataGraph
@@ -72,7 +72,7 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
     Raises:
         FormatError: a setting is unknown or wrong.
     """
-    options = {name: settings.get(name) for name in (*Options._fields, "cache_capacity")}
+    options = {name: settings.get(name) for name in (*CompileOptions._fields, "cache_capacity")}
     options["finite_math"] = settings.get("finite_math", False)  # older files lack it
     capacity = options.pop("cache_capacity")
     if isinstance(threads := options["threads"], dict):  # JSON has the indices of partitions as text

@@ -29,7 +29,7 @@ MOST_BODIES = 64  # that are shared
 Make = Callable[[DataGraph], Any]
 
 
-class Body:
+class CompiledBody:
     """A body of an op of control flow, compiled.
 
     Args:
@@ -111,16 +111,16 @@ class Bodies:
     """
 
     def __init__(self, make: Make) -> None:
-        self._make, self._bodies = make, dict[Hashable, tuple[Body, Mapping[str, Array]]]()
+        self._make, self._bodies = make, dict[Hashable, tuple[CompiledBody, Mapping[str, Array]]]()
 
-    def body(self, op: Op, name: str, first: int, shapes: Mapping[str, Shape]) -> Body:
-        """A body of an op; the arguments are as of :class:`Body`."""
+    def body(self, op: Op, name: str, first: int, shapes: Mapping[str, Shape]) -> CompiledBody:
+        """A body of an op; the arguments are as of :class:`CompiledBody`."""
         constants = _constants(op, first)
         places = tuple([(port, address_of(one), one.dtype, one.strides) for port, one in constants.items()])
         key = op.attrs[name], places, tuple([(port, shape) for port, shape in shapes.items() if known(shape)])
         if key in self._bodies:
             return self._bodies[key][0]
-        body = Body(op, name, first, self._make, shapes)
+        body = CompiledBody(op, name, first, self._make, shapes)
         if len(self._bodies) < MOST_BODIES:
             self._bodies[key] = body, constants  # no other array gets the memory of one that exists
         return body
@@ -163,7 +163,7 @@ class Control:
         self.op = op
         schema, types = schema_of(op), [None if input_ is None else input_.type for input_ in op.inputs]
         self._call = Call(schema, op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
-        self._bodies: dict[str, Body] = {}
+        self._bodies: dict[str, CompiledBody] = {}
         self._repeat: Repeat | None = None
 
     def compile(self, all_bodies: Bodies) -> None:

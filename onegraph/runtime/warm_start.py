@@ -20,7 +20,7 @@ from ..capi.threads import get_num_threads, is_forked, thread_share
 from ..errors import OneGraphError
 from ..native.digests import digest_of
 from ..native.library import HASHES_CONSTANTS
-from .compile_options import Options
+from .compile_options import CompileOptions
 from .executable import RECORDERS, Executable
 from .kept_partitions import NotKeptError
 from .origin import Origin, digest, is_proven, remember
@@ -28,7 +28,7 @@ from .origin import Origin, digest, is_proven, remember
 LONG = 1 << 22  # bytes; more are written in a thread, because that takes longer than a first result
 
 
-def find(key: str, options: Options, files: SourceFiles, read: Callable[[], DataGraph]) -> Executable | None:
+def find(key: str, options: CompileOptions, files: SourceFiles, read: Callable[[], DataGraph]) -> Executable | None:
     """The executable of a model, from the program that was kept; None if there is none.
 
     Args:
@@ -106,7 +106,7 @@ def _is_usable() -> bool:
     return is_plain and not HASHES_CONSTANTS and programs_keep_constants()
 
 
-def _program_key(key: str, options: Options) -> str:
+def _program_key(key: str, options: CompileOptions) -> str:
     settings = options._asdict()
     if isinstance(options.threads, Mapping):
         settings["threads"] = sorted(options.threads.items())

@@ -28,7 +28,7 @@ from ..opset.shapes import known_dims
 from ..serialize.npz import read_inputs, write_arrays
 from ..testing.tolerance import Comparison
 from ..transform.translate_graph import translate_graph
-from .expected_results import Oracle
+from .expected_results import ReferenceOracle
 
 TIME_LIMIT = 60.0  # seconds
 RIGHT = "ran"
@@ -130,7 +130,7 @@ def compared(
         UnsupportedError: the reference cannot compute an op.
     """
     step = graph._as_step()
-    oracle = Oracle(step, {**inputs, **graph._initial}, fpmath_mode, seed, lambda what, done, total: None)
+    oracle = ReferenceOracle(step, {**inputs, **graph._initial}, fpmath_mode, seed, lambda what, done, total: None)
     expected = oracle.expected({tensor.id for tensor in step.outputs.values()})
     return tuple(oracle.compare(step, dict(results), expected))
 

@@ -14,7 +14,7 @@ from ..ir.op import Array, Op
 from ..reference.run import narrow, run_op
 from ..testing.mutations import CLASSES, Mutation, moved, mutation
 from ..testing.tolerance import Comparison
-from .expected_results import Expected, Oracle
+from .expected_results import Expected, ReferenceOracle
 
 
 @record(frozen=True)
@@ -37,7 +37,7 @@ class Unnoticed:
 
 
 def unnoticed_changes(
-    oracle: Oracle, places: Sequence[int], expected: Mapping[int, Expected], seconds: float
+    oracle: ReferenceOracle, places: Sequence[int], expected: Mapping[int, Expected], seconds: float
 ) -> tuple[list[Unnoticed], int]:
     """The changes of ops that the comparison would not notice, and the number of ops that were changed.
 
@@ -73,7 +73,9 @@ def _changes(op: Op, place: int, exact: _ExactValues) -> Iterator[Mutation]:
         yield last
 
 
-def _missed(oracle: Oracle, place: int, exact: _ExactValues, expected: Mapping[int, Expected]) -> Unnoticed | None:
+def _missed(
+    oracle: ReferenceOracle, place: int, exact: _ExactValues, expected: Mapping[int, Expected]
+) -> Unnoticed | None:
     """The first change of an op that the outputs do not show; a change without any effect on them is none."""
     op = oracle.graph.ops[place]
     label, noticed = f"{op.kind} {op.name!r}", False
@@ -93,7 +95,7 @@ def _missed(oracle: Oracle, place: int, exact: _ExactValues, expected: Mapping[i
 
 
 def _outputs_with(
-    oracle: Oracle, place: int, change: Mutation, exact: _ExactValues, expected: Mapping[int, Expected]
+    oracle: ReferenceOracle, place: int, change: Mutation, exact: _ExactValues, expected: Mapping[int, Expected]
 ) -> tuple[Comparison, ...]:
     """The outputs that a changed op changes, compared with their references."""
     names = {tensor.id: name for name, tensor in oracle.graph.outputs.items()}

@@ -38,7 +38,7 @@ class Expected:
     rounded: bool
 
 
-class Oracle:
+class ReferenceOracle:
     """The reference of one graph without variables for one set of inputs.
 
     Attributes:

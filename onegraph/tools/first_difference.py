@@ -9,7 +9,7 @@ from ..errors import OneGraphError
 from ..graph import Graph
 from ..runtime.executable import Executable
 from ..testing.tolerance import Comparison
-from .expected_results import Expected, Oracle
+from .expected_results import Expected, ReferenceOracle
 
 
 @record(frozen=True)
@@ -33,7 +33,7 @@ class Difference:
 
 
 def first_difference(
-    oracle: Oracle, compiled: Callable[[Graph], Executable], debug: Callable[[Graph], Executable]
+    oracle: ReferenceOracle, compiled: Callable[[Graph], Executable], debug: Callable[[Graph], Executable]
 ) -> Difference | None:
     """The first difference, by bisection over the beginnings of the graph, which are fused like the whole graph."""
     graph = oracle.graph
@@ -64,7 +64,7 @@ def first_difference(
 
 
 def _compared(
-    oracle: Oracle, part: Graph, model: Executable, expected: Mapping[int, Expected]
+    oracle: ReferenceOracle, part: Graph, model: Executable, expected: Mapping[int, Expected]
 ) -> tuple[Comparison, ...]:
     return oracle.compare(part, model._run_by_name(oracle.inputs), expected)
 

@@ -20,7 +20,7 @@ INTEGERS_FROM_0 = 2  # random integers for inputs that take no larger ones, such
 
 
 @record(frozen=True)
-class Sizes:
+class InputShapes:
     """Shapes of the inputs, by name, and the label of a run with them."""
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -32,7 +32,7 @@ def sizes_of(
     fixed: Mapping[str, tuple[int, ...]],
     given: Mapping[str, Array] | None,
     pair: tuple[int, int],
-) -> Iterator[Sizes]:
+) -> Iterator[InputShapes]:
     """The shapes of two runs; one if no dim is open.
 
     Args:
@@ -58,12 +58,12 @@ def sizes_of(
             shape = port.shape(sizes_by_name)
             found[port.name] = shapes.get(port.name, UNKNOWN_RANK) if shape is None else shape
         label = ", ".join(f"{name} {size}" for name, size in sizes_by_name.items()) or "known dims"
-        yield Sizes(found, label)
+        yield InputShapes(found, label)
         if not names:
             return
 
 
-def ordinary(path: Path, ports: Sequence[ModelInput], sizes: Sizes, seed: int) -> Iterator[dict[str, Array]]:
+def ordinary(path: Path, ports: Sequence[ModelInput], sizes: InputShapes, seed: int) -> Iterator[dict[str, Array]]:
     """Ordinary inputs: first with the integers that fit the graph, then with small ones, then with zeros."""
     rng = np.random.default_rng(seed)
     fitting = _calibrated(path, sizes, seed)
@@ -86,7 +86,7 @@ def ordinary(path: Path, ports: Sequence[ModelInput], sizes: Sizes, seed: int) -
             return
 
 
-def _calibrated(path: Path, sizes: Sizes, seed: int) -> Mapping[str, Array]:
+def _calibrated(path: Path, sizes: InputShapes, seed: int) -> Mapping[str, Array]:
     """Random inputs that are in the domain of the ops that read them."""
     from .. import onnx as front_end
     from ..testing.random_inputs import random_inputs
@@ -107,4 +107,4 @@ def borders(array: Array, *, largest: bool) -> Array:
     return np.full_like(array, array.max() if largest else array.min())
 
 
-__all__ = ["Sizes", "borders", "ordinary", "sizes_of"]
+__all__ = ["InputShapes", "borders", "ordinary", "sizes_of"]

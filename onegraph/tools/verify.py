@@ -23,7 +23,7 @@ from ..runtime.executable import Executable
 from ..serialize import with_known
 from ..testing.tolerance import Comparison
 from .changed_ops import Unnoticed, unnoticed_changes
-from .expected_results import Oracle, Progress
+from .expected_results import Progress, ReferenceOracle
 from .first_difference import Difference, first_difference
 
 MUTATION_SECONDS = 1.0  # at least; for graphs whose reference takes longer, as long as the reference takes
@@ -118,7 +118,7 @@ def verify(
     model = compiled(graph, policy)
     step, contents = graph._as_step(), _contents(graph, inputs)
     model.variables.update(contents)
-    oracle = Oracle(step, {**inputs, **contents}, model.report().fpmath_mode, start, tell)
+    oracle = ReferenceOracle(step, {**inputs, **contents}, model.report().fpmath_mode, start, tell)
     results = model._run_by_name(inputs)
     results.update((output, model.variables[name]) for name, output in graph._next.items())
     wanted = {tensor.id for tensor in step.outputs.values()}

@@ -19,7 +19,7 @@ from ..judging.comparison import ROUNDINGS, compare
 from ..judging.contents import GIVEN, KINDS, floats
 from ..judging.judgement import Finding, Judgement
 from ..runtime.executable import Executable
-from .onnx_inputs import PAIRS, Sizes, borders, ordinary, sizes_of
+from .onnx_inputs import PAIRS, InputShapes, borders, ordinary, sizes_of
 from .onnx_oracle import ModelOracle
 from .onnx_runtime import INSTALL, is_installed, runtime
 from .onnx_types import ModelInput, inputs_of
@@ -127,7 +127,7 @@ class _ModelJudge:
         line = str(error).strip().splitlines()[0][:300]
         self.findings.append(Finding(what, run, contents, "error", f"{type(error).__name__}: {line}", "results"))
 
-    def _ready(self, sizes: Sizes, given: dict[str, Array] | None) -> tuple[dict[str, Array] | None, str]:
+    def _ready(self, sizes: InputShapes, given: dict[str, Array] | None) -> tuple[dict[str, Array] | None, str]:
         """Inputs of these sizes that ONNX Runtime takes; None, and its reason, if it takes none."""
         reason = ""
         for inputs in [given] if given is not None else ordinary(self.path, self.ports, sizes, self.seed):

@@ -5,13 +5,13 @@ import time
 
 import onegraph as og
 from onegraph.faults.ops.windows import leaves_gaps, misses_source
-from onegraph.opset.window import Window
+from onegraph.opset.window import AxisWindow
 
 
 def test_windows_are_judged_as_by_listing_their_places():
     drawn = random.Random(1)
     for _ in range(3000):
-        window = Window(*(drawn.randint(*bounds) for bounds in ((1, 5), (1, 6), (1, 7), (0, 9))), 0)
+        window = AxisWindow(*(drawn.randint(*bounds) for bounds in ((1, 5), (1, 6), (1, 7), (0, 9))), 0)
         size, count = drawn.randint(1, 14), drawn.randint(1, 7)
         starts = [number * window.stride - window.begin for number in range(count)]
         read = [{start + tap * window.dilation for tap in range(window.kernel)} & {*range(size)} for start in starts]

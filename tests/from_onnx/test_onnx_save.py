@@ -22,7 +22,7 @@ from onegraph.reference import run
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
-from onegraph.tools.expected_results import Oracle
+from onegraph.tools.expected_results import ReferenceOracle
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 from helpers.onnx_compare import by_runtime, difference  # noqa: E402
@@ -95,7 +95,7 @@ def saved(graph, folder):
 
 def disagreements(graph, arrays, got):
     """The outputs whose difference from the reference rounding does not explain."""
-    oracle = Oracle(graph, arrays, "strict", 0, lambda *_: None)
+    oracle = ReferenceOracle(graph, arrays, "strict", 0, lambda *_: None)
     expected = oracle.expected({tensor.id for tensor in graph.outputs.values()})
     for name, tensor in graph.outputs.items():
         wanted = expected[tensor.id].exact

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count  
 
 import onegraph.torch  # noqa: E402
 from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
-from onegraph.frontends.torch.options import Options  # noqa: E402
+from onegraph.frontends.torch.options import BackendOptions  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 nn, functional = torch.nn, torch.nn.functional
@@ -423,6 +423,7 @@ def test_page_of_the_backend_lists_every_option():
     page = Path(__file__).parents[2] / "docs" / "api" / "torch.md"
     listed = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+?)`? \|", page.read_text(), flags=re.MULTILINE))
     stated = {
-        name: json.dumps(value) if isinstance(value, str) else str(value) for name, value in Options()._asdict().items()
+        name: json.dumps(value) if isinstance(value, str) else str(value)
+        for name, value in BackendOptions()._asdict().items()
     }
     assert listed == {**stated, "threads": "that of PyTorch"}

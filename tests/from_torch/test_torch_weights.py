@@ -31,13 +31,13 @@ def _fresh():
 @pytest.fixture
 def compilations(monkeypatch):
     """The numbers of weights that were prepared, for each compilation of a captured graph."""
-    seen, original = [], onegraph.frontends.torch.backend.Region._compiled
+    seen, original = [], onegraph.frontends.torch.backend.CapturedRegion._compiled
 
     def recorded(region, arguments, places):
         seen.append(len(places))
         return original(region, arguments, places)
 
-    monkeypatch.setattr(onegraph.frontends.torch.backend.Region, "_compiled", recorded)
+    monkeypatch.setattr(onegraph.frontends.torch.backend.CapturedRegion, "_compiled", recorded)
     return seen
 
 

@@ -18,7 +18,7 @@ from onegraph.faults.precision import PRECISION
 from onegraph.faults.support import SUPPORT
 from onegraph.faults.use import Fused, Laid, Use
 from onegraph.faults.vectors import SLOW_VECTORS
-from onegraph.faults.vectors import Product as Vectors
+from onegraph.faults.vectors import VectorMatMul as Vectors
 from onegraph.faults.without_avx512 import NARROW_GROUPS, SLOW_COLUMNS, Columns, ConvolutionGroups
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType

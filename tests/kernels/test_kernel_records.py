@@ -15,7 +15,7 @@ from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels import packed_product, pointwise, winograd
 from onegraph.compiler.kernels.kernel import NOT_EMPTY, OF_FLOATS, REGULAR, refusal
 from onegraph.compiler.kernels.native import CompiledKernel, compiled, fields_of, packed, registered, value_of
-from onegraph.compiler.kernels.pointwise import Group
+from onegraph.compiler.kernels.pointwise import PointwiseGroup
 from onegraph.compiler.kernels.registry import kernels, named
 from onegraph.compiler.kernels.winograd import Geometry
 from onegraph.errors import OneGraphError, StatusError
@@ -145,12 +145,12 @@ def test_cpp_refuses_other_numbers_than_it_names():
 # Why a kernel is not taken -------------------------------------------------------------------------------------------
 
 SIZES = Geometry(images=1, rows=16, columns=16, channels=64, results=64, top=1, left=1)
-CONVOLUTION = winograd.Candidate(SIZES, 32 * 32, is_constant=False)
-PAIR = Group(("Sigmoid", "Multiply"), 1 << 16, 3, 2, 1, is_update=False, scales_channels=False, rounds=False)
+CONVOLUTION = winograd.WinogradConvolution(SIZES, 32 * 32, is_constant=False)
+PAIR = PointwiseGroup(("Sigmoid", "Multiply"), 1 << 16, 3, 2, 1, is_update=False, scales_channels=False, rounds=False)
 
 
 def convolution(places=32 * 32, **sizes):
-    return winograd.Candidate(SIZES._replace(**sizes), places, is_constant=False)
+    return winograd.WinogradConvolution(SIZES._replace(**sizes), places, is_constant=False)
 
 
 # By conditions, something that is taken, and for each condition something that only it refuses.
@@ -168,8 +168,8 @@ LADDERS = {
     ),
     "packed_product": (
         packed_product.WORTH,
-        packed_product.Candidate(4, 1 << 18),
-        [packed_product.Candidate(5, 1 << 18), packed_product.Candidate(4, 1 << 17)],
+        packed_product.PackedProduct(4, 1 << 18),
+        [packed_product.PackedProduct(5, 1 << 18), packed_product.PackedProduct(4, 1 << 17)],
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 import onegraph as og
 from onegraph.compiler.kernels.kernel import refusal
-from onegraph.compiler.kernels.panel_convolution import FOR_WINDOWS, TAKES, Candidate
+from onegraph.compiler.kernels.panel_convolution import FOR_WINDOWS, TAKES, PanelConvolution
 from onegraph.compiler.packed_weights import window_panels
 from onegraph.native.library import HASHES_CONSTANTS
 from onegraph.opset.convolution_geometry import ConvolutionGeometry
@@ -161,11 +161,11 @@ def test_special_numbers_reach_their_windows_alone(name, slope):
 @pytest.mark.parametrize(
     ("candidate", "reason"),
     [
-        (Candidate(4, 3, 16, 1, True), "more than 3 axes"),
-        (Candidate(2, 2, 2, 8, True), "fewer than 4 channels in a group"),
-        (Candidate(2, 3, 16, 1, False), "not finite"),
-        (Candidate(2, 1, 1, 8, False), ""),
-        (Candidate(2, 3, 4, 1, True), ""),
+        (PanelConvolution(4, 3, 16, 1, True), "more than 3 axes"),
+        (PanelConvolution(2, 2, 2, 8, True), "fewer than 4 channels in a group"),
+        (PanelConvolution(2, 3, 16, 1, False), "not finite"),
+        (PanelConvolution(2, 1, 1, 8, False), ""),
+        (PanelConvolution(2, 3, 4, 1, True), ""),
     ],
 )
 def test_reasons(candidate, reason):

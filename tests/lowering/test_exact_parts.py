@@ -6,8 +6,8 @@ import pytest
 import onegraph as og
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.integer_products import (
+    IntegerWeights,
     Product,
-    Weights,
     _exact_parts,
     _inside,
     _is_one_part,
@@ -46,7 +46,7 @@ def test_known_weights_become_signed(weights, zero, codes, zeros):
 
 def column(numbers, zeros=None):
     """Weights of one column."""
-    return Weights(np.int8(numbers)[:, None], zeros)
+    return IntegerWeights(np.int8(numbers)[:, None], zeros)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def column(numbers, zeros=None):
         (column([127] * 1033), MATMUL, [(0, 516), (516, 1032), (1032, 1033)]),
         (column([127, -127] * 516), MATMUL, [(0, 1032)]),  # the sums of one sign count
         (column([-127] * 517), MATMUL, [(0, 516), (516, 517)]),
-        (Weights(np.int8([[0, 127]] * 517), None), MATMUL, [(0, 516), (516, 517)]),
+        (IntegerWeights(np.int8([[0, 127]] * 517), None), MATMUL, [(0, 516), (516, 517)]),
         (column([127] * 258, np.array([-128])), MATMUL, [(0, 257), (257, 258)]),  # 257 * 255 * 256 is below 2**24
         (column([0] * 400, np.array([200])), MATMUL, [(0, 327), (327, 400)]),  # 327 * 200 * 256 is below it
         (column([]), MATMUL, []),
-        (Weights(np.full((2, 57, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57)]),  # 57 * 9 * 127 * 256 is
-        (Weights(np.full((2, 58, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57), (57, 58)]),
+        (IntegerWeights(np.full((2, 57, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57)]),  # 57 * 9 * 127 * 256 is
+        (IntegerWeights(np.full((2, 58, 3, 3), 127, np.int8), None), CONVOLUTION, [(0, 57), (57, 58)]),
     ],
 )
 def test_sums_are_cut_where_f32_ends(weights, product, expected):

@@ -20,7 +20,7 @@ from onegraph.opset.editions.dialect import edition_words
 from onegraph.opset.editions.registry import BASE, EDITIONS, at_version, base_of, edition
 from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
-from onegraph.opset.schema import Finding, during
+from onegraph.opset.schema import RuleFinding, during
 from onegraph.opset.signature import Attribute, Fill, rows
 from onegraph.opset.signature import ports as parsed_ports
 from onegraph.opset.values import takes
@@ -480,7 +480,9 @@ def test_finding_uses_the_names_of_the_edition():
 def test_finding_shows_the_given_shape():
     schema = edition("legacy-1").schemas["ConvTransposeBackpropFilters"]
     given = (5, 6, 4, 3)
-    finding = Finding("weights_shape", [5, 6, 3, 4], "weights_format XOI as diff_dst has", "mend weights_shape, src")
+    finding = RuleFinding(
+        "weights_shape", [5, 6, 3, 4], "weights_format XOI as diff_dst has", "mend weights_shape, src"
+    )
     found = edition_words(schema, base_of(schema), finding, {"filter_shape": given})
     assert found == (
         "filter_shape",

@@ -13,7 +13,7 @@ from onegraph.reference import run_op
 from onegraph.runtime import compiled_program
 from onegraph.runtime.direct_ops import BASE_MAKERS, EXACT, MAKERS, UFUNCS, direct
 from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
-from onegraph.runtime.subprograms import Body
+from onegraph.runtime.subprograms import CompiledBody
 
 RNG = np.random.default_rng(0)
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-40, 3e38], np.float32)
@@ -184,8 +184,8 @@ def test_loops_of_new_sizes_share_their_body(monkeypatch):
 
     looping = Looping(Emitter(g), trips, np.array(True), [x], Scans(), iteration)
     g.output("y", looping.results()[0])
-    made, init = [], Body.__init__
-    monkeypatch.setattr(Body, "__init__", lambda *a, **k: (made.append(1), init(*a, **k))[1])
+    made, init = [], CompiledBody.__init__
+    monkeypatch.setattr(CompiledBody, "__init__", lambda *a, **k: (made.append(1), init(*a, **k))[1])
     model = g.compile()
     for size in range(1, 6):
         x = RNG.integers(1, 9, size)

@@ -12,7 +12,7 @@ from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph.runtime import compiled_program, executable, open_program, program_cache, slow_call
-from onegraph.runtime.program_cache import Cache, Counter, Entry
+from onegraph.runtime.program_cache import Counter, Entry, ProgramCache
 
 F32 = np.float32
 
@@ -46,7 +46,7 @@ def test_keeps_and_counts_programs_by_shape(compilations):
 @pytest.mark.parametrize("change", ["find", "resize"])
 def test_interrupt_keeps_the_capacity(change):
     for step in itertools.count(1):
-        kept = Cache(2)
+        kept = ProgramCache(2)
         for key in range(2):
             kept.find(key, lambda: Entry(None, lambda *_: None))
         changes = {
@@ -261,7 +261,7 @@ def test_one_thread_makes_an_entry_despite_failures():
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(100):
-            kept, failures = Cache(16), iter([True, True])
+            kept, failures = ProgramCache(16), iter([True, True])
 
             def make(failures=failures):
                 if next(failures, False):
@@ -382,13 +382,13 @@ def test_threads_and_changing_shapes_leave_a_bounded_cache():
 def test_many_large_programs_give_way_to_new_ones(monkeypatch):
     """Beyond a few programs, the memory that all keep is limited; programs that share memory count it once."""
     monkeypatch.setattr(program_cache, "MOST_BYTES", 1000)
-    kept = Cache(100)
+    kept = ProgramCache(100)
     for key in range(program_cache.FEW):
         kept.find(key, lambda key=key: Entry(None, lambda *_: None, pieces={key: 200}))
     assert kept.info().size == program_cache.FEW  # whatever they take
     kept.find("more", lambda: Entry(None, lambda *_: None, pieces={"more": 200}))
     assert kept.info()[2:4] == (1, program_cache.FEW)
-    shared = Cache(100)
+    shared = ProgramCache(100)
     for key in range(50):
         shared.find(key, lambda: Entry(None, lambda *_: None, pieces={"weights": 900}))
     assert shared.info()[2:4] == (0, 50)

@@ -21,7 +21,7 @@ from onegraph.tools.conformance.markdown import markdown
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page import page
 from onegraph.tools.conformance.results import VERDICTS
-from onegraph.tools.conformance.uses import GIVEN, SINGLE, Use
+from onegraph.tools.conformance.uses import GIVEN, SINGLE, ProbedUse
 
 LIBRARY = tuple(map(int, og.version_info()["version"].split(".")))
 OPS = {name for name, fault in SINGLE.items() if fault.severity != "slow"}
@@ -263,7 +263,7 @@ def test_single_probe():
 
 def test_replaces_workers_that_die():
     worker = runner.probing_worker()
-    use = Use("ReLU", (GIVEN,), ((0, "f32"),), {}, ("f32",), [["f32", [4]]])
+    use = ProbedUse("ReLU", (GIVEN,), ((0, "f32"),), {}, ("f32",), [["f32", [4]]])
     probe = {"name": "relu", "use": use.to_dict(), "call": {}, "allowed": True}
     assert worker.run(probe, limit=20).outcome == "right"
     worker._process.kill()

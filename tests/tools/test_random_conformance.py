@@ -29,7 +29,7 @@ from onegraph.tools.conformance.drawn.features import cause
 from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
 from onegraph.tools.conformance.drawn.measurement import Tried
 from onegraph.tools.conformance.page_of_op import PageOfOp
-from onegraph.tools.conformance.uses import SINGLE, Use, uses_of_fault
+from onegraph.tools.conformance.uses import SINGLE, ProbedUse, uses_of_fault
 from onegraph.tools.conformance.worker import compare
 
 SHORT = 200  # uses that the suite runs
@@ -304,7 +304,7 @@ def test_zeroes_of_nothing_are_claimed_by_contents(shape, axis, nothing, claims)
     numbers = np.ones(shape, np.float32)
     numbers[nothing] = -np.inf
     tensors = [["f32", list(shape), numbers.tolist()]]
-    use = Use("SoftMax", ("given",), ((0, "f32"),), {"axis": axis, "mode": "inf_as_zero"}, ("f32",), tensors)
+    use = ProbedUse("SoftMax", ("given",), ((0, "f32"),), {"axis": axis, "mode": "inf_as_zero"}, ("f32",), tensors)
     assert {name: sure for name, sure in use.claims((3, 13, 2)).items() if name == "softmax_of_nothing"} == claims
 
 
@@ -343,7 +343,7 @@ def test_c_program_agrees_with_the_measurement(kind, tmp_path):
 
 
 def test_c_program_of_a_large_use_runs_on_zeros(tmp_path):
-    use = Use("ReLU", ("given",), ((0, "f32"),), {}, ("f32",), [["f32", [50, 60], None]])
+    use = ProbedUse("ReLU", ("given",), ((0, "f32"),), {}, ("f32",), [["f32", [50, 60], None]])
     program = c_program(use, "a use", "cc program.c")
     ended = _compiled(program, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "executed\n")
@@ -356,7 +356,9 @@ def test_wrong_numbers_of_a_large_use_have_a_program(name, tmp_path):
     (use, *_) = uses_of_fault(SINGLE[name]).values()
     assert not is_small(use)
     case = filing._with_repeated_numbers(
-        filing.Case(name, use.kind, DEFAULT, use, use.arguments(), None, Outcome("wrong", "execute", ""), True, [], {})
+        filing.FiledFinding(
+            name, use.kind, DEFAULT, use, use.arguments(), None, Outcome("wrong", "execute", ""), True, [], {}
+        )
     )
     if VERSION[:2] == (3, 2):
         assert case.is_writable
@@ -367,7 +369,7 @@ def test_wrong_numbers_of_a_large_use_have_a_program(name, tmp_path):
 
 
 def test_what_a_later_edition_allows_is_not_filed():
-    mixed = Use(
+    mixed = ProbedUse(
         "Divide", ("given",), ((0, "bf16"), (1, "f32")), {}, ("f32",), [["bf16", [2], None], ["f32", [2], None]]
     )
     assert filing._is_allowed_later(mixed, mixed.arguments(), "onednn-3.2")

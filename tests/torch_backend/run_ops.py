@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from onegraph.errors import UnsupportedError
 from onegraph.frontends.torch.capture import decompositions
 from onegraph.frontends.torch.folding import folded, without_empty
-from onegraph.frontends.torch.options import Options
+from onegraph.frontends.torch.options import BackendOptions
 from onegraph.frontends.torch.partitions import divided
 from onegraph.frontends.torch.resizing import whole_ops
 from onegraph.frontends.torch.true_types import with_true_types
@@ -71,10 +71,10 @@ def outcome(op: Any, sample: Any, dtype: Any) -> str:
         return "left"
     without_empty(gm)
     try:
-        made, region = divided(gm, folded(gm, {}), Options(fallback="error"), "inference")
+        made, region = divided(gm, folded(gm, {}), BackendOptions(fallback="error"), "inference")
     except UnsupportedError:
         gm = traced(call, given)
-        made, region = divided(gm, folded(gm, {}), Options(smallest=1), "inference")
+        made, region = divided(gm, folded(gm, {}), BackendOptions(smallest=1), "inference")
     if not region.taken:
         return "left"
     found = tree_flatten(made(given))[0]

@@ -18,7 +18,7 @@ MOST_STEPS = 8  # of f32 behind the sums
 UNIT, GROUP = 64, 4  # codes of a column: panels are filled up to a multiple; those side by side
 
 
-class Candidate(NamedTuple):
+class CodeProduct(NamedTuple):
     """A product or convolution of codes that the kernel may compute.
 
     Attributes:
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
         return self.groups > 1 and self.channels == self.columns == 1
 
 
-TAKES: Conditions[Candidate] = (
+TAKES: Conditions[CodeProduct] = (
     (lambda one: one.axes <= AXES, f"windows have more than {AXES} axes"),
     (
         lambda one: one.groups == 1 or one.is_depthwise or one.columns >= LEAST_COLUMNS,

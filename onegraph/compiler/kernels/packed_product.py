@@ -20,7 +20,7 @@ FEW_ROWS = 4  # of src, beside weights of 16 bits or codes on both sides: the li
 LEAST_BYTES = 1 << 18  # of such weights: smaller ones stay in a cache near the core
 
 
-class Candidate(NamedTuple):
+class PackedProduct(NamedTuple):
     """A product that the library computes from such weights too: the rows of src, and the bytes of the weights."""
 
     rows: int
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 # The conditions under which weights of 16 bits, or codes on both sides, are worth a kernel.
-WORTH: Conditions[Candidate] = (
+WORTH: Conditions[PackedProduct] = (
     (lambda one: one.rows <= FEW_ROWS, f"the library is faster for more than {FEW_ROWS} rows"),
     (
         lambda one: one.nbytes >= LEAST_BYTES,

@@ -14,7 +14,7 @@ AXES = 3  # of a window
 LEAST_COLUMNS = 4  # of a group, as vectors of fewer are mostly empty
 
 
-class Candidate(NamedTuple):
+class PanelConvolution(NamedTuple):
     """A convolution with constant weights that the kernel may compute.
 
     Attributes:
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
         return self.groups > 1 and self.channels == self.columns == 1
 
 
-TAKES: Conditions[Candidate] = (
+TAKES: Conditions[PanelConvolution] = (
     (lambda one: one.axes <= AXES, f"windows have more than {AXES} axes"),
     (
         lambda one: one.groups == 1 or one.is_depthwise or one.columns >= LEAST_COLUMNS,

@@ -49,7 +49,7 @@ MIN_SCALED = 1 << 13  # elements that are multiplied by a factor for each channe
 MIN_SLOPES = 1 << 14  # elements of the gradient of a GELU
 
 
-class Group(NamedTuple):
+class PointwiseGroup(NamedTuple):
     """Ops that may be one step.
 
     Attributes:
@@ -79,53 +79,53 @@ class Group(NamedTuple):
     is_open: bool = False
 
 
-def _is_fast(_: Group) -> bool:
+def _is_fast(_: PointwiseGroup) -> bool:
     return has_avx2()
 
 
-def _at_least(count: int) -> tuple[Callable[[Group], bool], str]:
+def _at_least(count: int) -> tuple[Callable[[PointwiseGroup], bool], str]:
     return (lambda group: group.size >= count), f"fewer than {count:,} elements take less time than a step"
 
 
-def _is_of_slopes(group: Group) -> bool:
+def _is_of_slopes(group: PointwiseGroup) -> bool:
     return group.kinds[0] == SLOPE
 
 
-def _has_gradients(group: Group) -> bool:
+def _has_gradients(group: PointwiseGroup) -> bool:
     return len(group.kinds) > 1 and not BACKWARD.isdisjoint(group.kinds)
 
 
-def _has_gates(group: Group) -> bool:
+def _has_gates(group: PointwiseGroup) -> bool:
     return len(group.kinds) > 1 and "Sigmoid" in group.kinds
 
 
-def _is_alone(group: Group) -> bool:
+def _is_alone(group: PointwiseGroup) -> bool:
     return group.size >= MIN_SIGMOID or not group.follows_product
 
 
-def _is_small_step(group: Group) -> bool:
+def _is_small_step(group: PointwiseGroup) -> bool:
     """Whether the start of the library would take longer than the ops, as its code is not in the cache."""
     return group.is_between_kernels and group.size < MIN_SIGMOID and not group.rounds
 
 
-def _is_compiled_anew(group: Group) -> bool:
+def _is_compiled_anew(group: PointwiseGroup) -> bool:
     """Whether the library would compile the ops for each size, and not with the product before."""
     return group.is_open and not group.rounds and not group.follows_product
 
 
-def _scales_channels(group: Group) -> bool:
+def _scales_channels(group: PointwiseGroup) -> bool:
     return group.scales_channels
 
 
-def _stays_in_cache(group: Group) -> bool:
+def _stays_in_cache(group: PointwiseGroup) -> bool:
     return group.size <= MAX_SIGMOID
 
 
-def _has_many_ops(group: Group) -> bool:
+def _has_many_ops(group: PointwiseGroup) -> bool:
     return len(group.kinds) > GATE_OPS
 
 
-def _shares_tensors(group: Group) -> bool:
+def _shares_tensors(group: PointwiseGroup) -> bool:
     return group.n_sources >= MIN_SOURCES and group.n_results >= MIN_RESULTS and len(group.kinds) >= MIN_OPS
 
 
@@ -133,7 +133,7 @@ FAST = _is_fast, "the CPU lacks AVX2"
 FUSED = f"the library fuses fewer than {MIN_SIGMOID:,} elements with the product before"
 LARGE = f"more than {MAX_SIGMOID:,} elements do not stay in the last cache"
 # Cases, each with the conditions under which it is worth a step; the first one that is true of a group counts.
-CASES: Sequence[tuple[Callable[[Group], bool], Conditions[Group]]] = (
+CASES: Sequence[tuple[Callable[[PointwiseGroup], bool], Conditions[PointwiseGroup]]] = (
     (_is_compiled_anew, (FAST,)),
     (_is_of_slopes, (FAST, _at_least(MIN_SLOPES))),
     (_has_gradients, (FAST, _at_least(MIN_SIGMOID))),
@@ -141,7 +141,7 @@ CASES: Sequence[tuple[Callable[[Group], bool], Conditions[Group]]] = (
     (_scales_channels, (_at_least(MIN_SCALED), (_stays_in_cache, LARGE))),
     (_is_small_step, (FAST,)),
 )
-JOINED: Conditions[Group] = (
+JOINED: Conditions[PointwiseGroup] = (
     (lambda group: not group.rounds, "the library rounds the result of each op to 16 bits"),
     (
         lambda group: group.is_update or _shares_tensors(group),
@@ -149,18 +149,18 @@ JOINED: Conditions[Group] = (
         f"{MIN_SOURCES} tensors of one size, or have fewer than {MIN_RESULTS} results",
     ),
 )
-FITS: Conditions[Group] = (
+FITS: Conditions[PointwiseGroup] = (
     (lambda group: group.n_results > 0, "nobody reads the results"),
     (lambda group: group.n_tensors <= REGISTERS, f"the ops have more than {REGISTERS} tensors"),
 )
 
 
-def is_special(group: Group) -> bool:
+def is_special(group: PointwiseGroup) -> bool:
     """Whether a group is of a case of its own, so that a report tells why it is not taken."""
     return any(is_case(group) for is_case, _ in CASES)
 
 
-def why_not(group: Group) -> str:
+def why_not(group: PointwiseGroup) -> str:
     """Why a group is not worth a step; empty if it is."""
     conditions = next((conditions for is_case, conditions in CASES if is_case(group)), JOINED)
     return refusal((*FITS, *conditions), group)

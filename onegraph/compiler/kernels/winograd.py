@@ -58,7 +58,7 @@ class Geometry(NamedTuple):
         return self.channels * self.results
 
 
-class Candidate(NamedTuple):
+class WinogradConvolution(NamedTuple):
     """A convolution with a window of 3x3 that transforms may compute.
 
     Attributes:
@@ -78,7 +78,7 @@ class Candidate(NamedTuple):
 
 
 # The conditions under which the transforms are worth their time.
-WORTH: Conditions[Candidate] = (
+WORTH: Conditions[WinogradConvolution] = (
     (
         lambda one: min(one.sizes.channels, one.sizes.results) >= LEAST_CHANNELS,
         f"the transforms of fewer than {LEAST_CHANNELS} channels take as long as they save",

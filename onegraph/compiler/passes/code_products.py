@@ -24,7 +24,7 @@ from ..code_tails import Tail, tail_of
 from ..codings import CODES, LIMITS, coding
 from ..ir.edit import Edit
 from ..ir.step import Step
-from ..kernels.code_product import CODE_MATRICES, CODE_PRODUCT, FOR_CODES, MOST_DEPTH, TAKES, Candidate
+from ..kernels.code_product import CODE_MATRICES, CODE_PRODUCT, FOR_CODES, MOST_DEPTH, TAKES, CodeProduct
 from ..kernels.kernel import Kernel, refusal
 from ..kernels.panel_product import PANEL
 from ..options import Options
@@ -35,7 +35,7 @@ KINDS = frozenset(["MatMul", "Convolution"])
 SIGNED = 128  # what is taken from u8 codes, so that they are s8 codes
 
 
-class Source(NamedTuple):
+class CodeSource(NamedTuple):
     """The codes that a product reads: their value, the step that dequantizes them, their scale, and their zero point.
 
     ``dynamic`` is the value that holds the zero point, if a run computes it.
@@ -48,7 +48,7 @@ class Source(NamedTuple):
     dynamic: int | None
 
 
-class Weights(NamedTuple):
+class CodeWeights(NamedTuple):
     """Constant codes: their value, the step that dequantizes them, and the numbers for each column or for all."""
 
     codes: int
@@ -91,7 +91,7 @@ def _replace(edit: Edit, step: Step, taken: set[int]) -> None:
     channels, columns = src.shape[-1] // groups, result.shape[-1] // groups
     taps = 1 if geometry is None else prod(known_dims(geometry.kernel))
     axes = 0 if geometry is None else len(geometry.strides)
-    candidate = Candidate(axes, channels, columns, groups, taps, bool(weights.zeros.any()))
+    candidate = CodeProduct(axes, channels, columns, groups, taps, bool(weights.zeros.any()))
     if reason := refusal(TAKES, candidate):
         edit.refuse(step, CODE_PRODUCT.name, reason)
         return
@@ -111,7 +111,7 @@ def _replace(edit: Edit, step: Step, taken: set[int]) -> None:
     _put(edit, tail, (source.maker, weights.maker), CODE_PRODUCT, inputs, attrs)
 
 
-def _multiply_matrices(edit: Edit, step: Step, sources: tuple[Source, Source], taken: set[int]) -> None:
+def _multiply_matrices(edit: Edit, step: Step, sources: tuple[CodeSource, CodeSource], taken: set[int]) -> None:
     """Replace a product of matrices that a run computes."""
     (first, second), part, values = sources, step.part, edit.values
     assert part is not None
@@ -191,7 +191,7 @@ def _windows(geometry: ConvolutionGeometry) -> tuple[int, ...]:
 # Operands -------------------------------------------------------------------------------------------------------------
 
 
-def _source(edit: Edit, number: int) -> Source | None:
+def _source(edit: Edit, number: int) -> CodeSource | None:
     """The codes behind the first operand of a product, which have one scale."""
     maker = edit.graph.maker(number)
     if maker is None or (maker.library_part is None and maker.kind != "DynamicDequantize"):
@@ -203,7 +203,7 @@ def _source(edit: Edit, number: int) -> Source | None:
         found = coding(maker)
         if found is None or not _are_codes([found.zero], codes.dtype):
             return None
-        return Source(codes.id, maker, found.scale, found.zero, None)
+        return CodeSource(codes.id, maker, found.scale, found.zero, None)
     if maker.kind != "DynamicDequantize" or maker.attrs.get("qtype", "per_tensor") != "per_tensor":
         return None
     scales, *zeros = [edit.values[end] for end in maker.inputs[1:]]
@@ -211,11 +211,11 @@ def _source(edit: Edit, number: int) -> Source | None:
     if known is None or known.size != 1 or not np.isfinite(known).all():
         return None
     if not zeros:
-        return Source(codes.id, maker, float(known.reshape(-1)[0]), 0, None)
+        return CodeSource(codes.id, maker, float(known.reshape(-1)[0]), 0, None)
     zero = zeros[0]
     if zero.dtype is not codes.dtype or prod(zero.shape) != 1 or not zero.dense:
         return None
-    return Source(codes.id, maker, float(known.reshape(-1)[0]), 0, zero.id)
+    return CodeSource(codes.id, maker, float(known.reshape(-1)[0]), 0, zero.id)
 
 
 def _are_codes(zeros: Iterable[int], dtype: DataType) -> bool:
@@ -224,7 +224,7 @@ def _are_codes(zeros: Iterable[int], dtype: DataType) -> bool:
     return all(lowest <= zero <= highest for zero in zeros)
 
 
-def _weights(edit: Edit, step: Step) -> Weights | None:
+def _weights(edit: Edit, step: Step) -> CodeWeights | None:
     """The constant codes behind the second operand of a product, which have scales of columns or one scale."""
     maker, part = edit.graph.maker(step.inputs[1]), step.part
     assert part is not None
@@ -249,11 +249,16 @@ def _weights(edit: Edit, step: Step) -> Weights | None:
         return None
     if not _are_codes(points, codes.dtype):
         return None
-    return Weights(codes.id, maker, factors, points)
+    return CodeWeights(codes.id, maker, factors, points)
 
 
 def _constants(
-    edit: Edit, step: Step, source: Source, weights: Weights, one: Candidate, geometry: ConvolutionGeometry | None
+    edit: Edit,
+    step: Step,
+    source: CodeSource,
+    weights: CodeWeights,
+    one: CodeProduct,
+    geometry: ConvolutionGeometry | None,
 ) -> tuple[int, ...]:
     """The constants of the kernel: panels, scales, sums, and zero points if some are not 0."""
     value, part = edit.values[weights.codes], step.part
@@ -296,14 +301,14 @@ def _constants(
     return tuple(ends)
 
 
-def _panel_filled(array: Array, one: Candidate, dtype: type = np.float32) -> Array:
+def _panel_filled(array: Array, one: CodeProduct, dtype: type = np.float32) -> Array:
     """Numbers of columns, those of each group filled up to whole panels."""
     found: Array = np.zeros((one.groups, -(-one.columns // PANEL) * PANEL), dtype)
     found[:, : one.columns] = array.reshape(one.groups, one.columns)
     return found.reshape(-1)
 
 
-def _channel_filled(array: Array, one: Candidate, dtype: type = np.float32) -> Array:
+def _channel_filled(array: Array, one: CodeProduct, dtype: type = np.float32) -> Array:
     """Numbers of depthwise channels, filled up to one panel."""
     found: Array = np.zeros(max(one.groups, PANEL), dtype)
     found[: one.groups] = array.reshape(-1)

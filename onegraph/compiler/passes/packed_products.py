@@ -29,7 +29,7 @@ from ..ir.value import Value
 from ..kernels.kernel import FLOATS, call_of, refusal
 from ..kernels.packed_gather import NOTE as OF_ROWS
 from ..kernels.packed_gather import PACKED_GATHER
-from ..kernels.packed_product import IN_CODES, NOTE, PACKED_EXPERTS, PACKED_PRODUCT, WORTH, Candidate
+from ..kernels.packed_product import IN_CODES, NOTE, PACKED_EXPERTS, PACKED_PRODUCT, WORTH, PackedProduct
 from ..kernels.panel_product import FOR_SIZES, MOST_ROWS, PANEL_PRODUCT
 from ..options import Options
 from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, panels_of, rows_of
@@ -133,7 +133,7 @@ class _PackedProducts:
         if maker is None or maker.kind not in DEQUANTIZATIONS:
             return False
         is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
-        return is_rounded or bool(refusal(WORTH, Candidate(prod(src.shape[:-1]), prod(weights.shape))))
+        return is_rounded or bool(refusal(WORTH, PackedProduct(prod(src.shape[:-1]), prod(weights.shape))))
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         attrs: Mapping[str, AttrValue] = {"bias": has_bias}
@@ -209,7 +209,7 @@ class _PackedProducts:
 
     def _is_worth_halves(self, weights: Value, product: Step) -> bool:
         src = self._graph.values[product.inputs[0]]
-        reason = refusal(WORTH, Candidate(prod(src.shape[:-1]), nbytes(weights)))
+        reason = refusal(WORTH, PackedProduct(prod(src.shape[:-1]), nbytes(weights)))
         if reason:
             self._edit.refuse(product, PACKED_PRODUCT.name, reason)
         return not reason

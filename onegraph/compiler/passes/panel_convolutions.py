@@ -20,7 +20,7 @@ from ..epilogues import epilogue_of
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..kernels.kernel import refusal
-from ..kernels.panel_convolution import FOR_WINDOWS, PANEL_CONVOLUTION, TAKES, Candidate
+from ..kernels.panel_convolution import FOR_WINDOWS, PANEL_CONVOLUTION, TAKES, PanelConvolution
 from ..options import Options
 from ..packed_weights import window_panels
 from ..shared_constants import derived
@@ -56,7 +56,7 @@ def _made(edit: Edit, step: Step) -> Step | None:
     epilogue = epilogue_of(edit, step)
     result = values[epilogue.result]
     channels, columns = (value.shape[-1] // geometry.groups for value in (src, result))
-    candidate = Candidate(len(geometry.strides), channels, columns, geometry.groups, is_finite(weights))
+    candidate = PanelConvolution(len(geometry.strides), channels, columns, geometry.groups, is_finite(weights))
     if reason := refusal(TAKES, candidate):
         edit.refuse(step, PANEL_CONVOLUTION.name, reason)
         return None

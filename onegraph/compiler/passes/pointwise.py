@@ -18,7 +18,17 @@ from ..ir.step import Step
 from ..ir.value import Dims
 from ..kernels.kernel import FLOATS
 from ..kernels.norm_relu import NORMALIZED
-from ..kernels.pointwise import BACKWARD, GATES, OPS, POINTWISE, SLOPE, UPDATED_BYTES, Group, is_special, why_not
+from ..kernels.pointwise import (
+    BACKWARD,
+    GATES,
+    OPS,
+    POINTWISE,
+    SLOPE,
+    UPDATED_BYTES,
+    PointwiseGroup,
+    is_special,
+    why_not,
+)
 from ..options import Options
 from ..report import nbytes
 
@@ -157,7 +167,7 @@ class _Groups:
             or not inside.issuperset([consumer.id for consumer in self._graph.consumers(number)])
         ]
 
-    def described(self, group: Sequence[Step]) -> Group:
+    def described(self, group: Sequence[Step]) -> PointwiseGroup:
         """What decides whether a group is worth a step."""
         results, produced = self.results(group), {number for step in group for number in step.outputs}
         read = {number for step in group for number in step.inputs}
@@ -165,7 +175,7 @@ class _Groups:
         makers = [maker for number in read - produced if (maker := self._graph.maker(number)) is not None]
         inside = {step.id for step in group}
         readers = [step for number in results for step in self._graph.consumers(number) if step.id not in inside]
-        return Group(
+        return PointwiseGroup(
             kinds=tuple([step.kind for step in group]),
             size=present(prod(self._values[group[0].outputs[0]].shape)),
             n_tensors=len(read | produced),

@@ -6,7 +6,7 @@ from math import prod
 
 from ...capi.settings import core_cache
 from ...faults.use import DEQUANTIZATIONS
-from ...faults.vectors import MOST_ROWS, SLOW_VECTORS, Product
+from ...faults.vectors import MOST_ROWS, SLOW_VECTORS, VectorMatMul
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ..ir.edit import Edit
@@ -66,7 +66,7 @@ def _is_suited(graph: Lowered, step: Step, repeats: bool) -> bool:
         return False
     if bias and prod(bias[0].shape) != result.shape[-1]:
         return False
-    product = Product(prod(src.shape[:-1]), nbytes(weights))
+    product = VectorMatMul(prod(src.shape[:-1]), nbytes(weights))
     return SLOW_VECTORS.when(product) is True or (repeats and product.rows <= MOST_ROWS and product.nbytes <= SMALL)
 
 

@@ -28,7 +28,7 @@ from ..ir.edit import Edit
 from ..ir.step import Step
 from ..kernels.kernel import refusal
 from ..kernels.panel_product import FOR_SIZES, PANEL_PRODUCT
-from ..kernels.winograd import LANES, LEAST_TILES, WINOGRAD, WORTH, Candidate, Geometry
+from ..kernels.winograd import LANES, LEAST_TILES, WINOGRAD, WORTH, Geometry, WinogradConvolution
 from ..options import Options
 from ..packed_weights import panels_of
 from ..shared_constants import derived
@@ -99,7 +99,7 @@ class _Transforms:
         is_constant = weights.constant is not None and not _is_turned(step)
         # Which of two kernels is faster is decided for the present sizes.
         known = Geometry(*[present(size) for size in geometry])
-        if reason := refusal(WORTH, Candidate(known, present(together * height * width), is_constant)):
+        if reason := refusal(WORTH, WinogradConvolution(known, present(together * height * width), is_constant)):
             self._edit.refuse(step, WINOGRAD.name, reason)
             return None
         return geometry

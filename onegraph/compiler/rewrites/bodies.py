@@ -8,13 +8,13 @@ from math import prod
 from ...opset.bodies import Expression, Operand, expand
 from ...opset.schema import Call
 from ..ir.part import Source
-from .form import Form, Parts, scalar
+from .form import Form, FormBuilder, scalar
 
 
 class Composed(Expression):
     """A value of a form."""
 
-    def __init__(self, parts: Parts, source: Source) -> None:
+    def __init__(self, parts: FormBuilder, source: Source) -> None:
         self.parts, self.source = parts, source
 
     def op(self, kind: str, *operands: Operand) -> Expression:
@@ -60,7 +60,7 @@ class Composed(Expression):
 
 def by_body(call: Call, note: str) -> Form:
     """An op as the ops of its body."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     inputs = iter(parts.wide())
     operands = [None if tensor is None else Composed(parts, next(inputs)) for tensor in call.inputs]
     results = [result.source for result in expand(call, operands) if isinstance(result, Composed)]

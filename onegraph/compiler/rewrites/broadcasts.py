@@ -21,7 +21,7 @@ from ...opset.shapes import known_dims
 from ...opset.traits import Trait
 from ..ir.part import Source
 from ..ir.value import Dims
-from .form import Form, Parts, result_types, scalar
+from .form import Form, FormBuilder, result_types, scalar
 
 # Ops whose operands the library exchanges by itself.
 EXCHANGED = frozenset(["Add", "Multiply"])
@@ -38,7 +38,7 @@ def binary(call: Call) -> Form | None:
 
     Where neither has it, a kernel of the package computes the op.
     """
-    parts, kind = Parts(call), call.schema.kind
+    parts, kind = FormBuilder(call), call.schema.kind
     (result,) = result_types(call)
     shape = known_dims(result.shape)
     first, second = (parts.shape(index) == shape for index in (0, 1))
@@ -62,7 +62,7 @@ def binary(call: Call) -> Form | None:
     return parts.form(found, note=note)
 
 
-def _widened(parts: Parts, operand: int, result: Dims) -> Source:
+def _widened(parts: FormBuilder, operand: int, result: Dims) -> Source:
     """The operand, broadcast in fast steps until it is fast to broadcast it to the result."""
     wide: Source = operand
     shapes = steps_to_fast(result, parts.shape(operand))
@@ -75,14 +75,14 @@ def matmul_bias(call: Call) -> Form | None:
     """MatMul and Add in place of a bias that is no vector along the columns."""
     if call.input("bias") is None or not SLOW_BIAS.affects(VERSION) or not SLOW_BIAS.when(call):
         return None
-    parts, (result,) = Parts(call), result_types(call)
+    parts, (result,) = FormBuilder(call), result_types(call)
     attrs = {name: value for name, value in call.given.items() if name != "accumulation_mode"}
     src, weights, bias = parts.wide()
     product = parts.add("MatMul", src, weights, outputs=(TensorType(DataType.f32, result.shape),), **attrs)
     return parts.form(parts.add("Add", product, bias), note=f"MatMul and Add: {SLOW_BIAS.told}")
 
 
-def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
+def divide(parts: FormBuilder, dividend: Source, divisor: Source) -> int:
     """Add a division with the dividend broadcast to the shape of the divisor; returns the number of the result."""
     if isinstance(dividend, np.ndarray) and dividend.size == 1:
         # A NaN in the divisor gives NaN after the division in any case.
@@ -92,13 +92,13 @@ def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
     return parts.add("Divide", _times(parts, unit, dividend), divisor)
 
 
-def _times(parts: Parts, unit: Source, factor: Source) -> int:
+def _times(parts: FormBuilder, unit: Source, factor: Source) -> int:
     """Add a multiplication that broadcasts the factor to the shape of the ones."""
     shape, dtype = parts.shape(unit), parts.type(factor).dtype
     return parts.add("Multiply", unit, factor, outputs=(TensorType(dtype, shape),))
 
 
-def _numpy(parts: Parts, source: Source) -> np.dtype[np.generic]:
+def _numpy(parts: FormBuilder, source: Source) -> np.dtype[np.generic]:
     dtype = parts.type(source).dtype
     assert dtype is not None
     return dtype.numpy
@@ -109,7 +109,7 @@ def two_sided(call: Call) -> Form | None:
     shape = known_dims(call.shape("src"))
     if not (SLOW_SLOPE.affects(VERSION) and SLOW_SLOPE.when(call)) or math.prod(shape) < MIN_SLOPED:
         return None
-    parts = Parts(call)
+    parts = FormBuilder(call)
     dtype = parts.type(0).dtype
     assert dtype is not None
     slope = parts.reshape(1, known_dims(slope_target(call, call.shape("slope"), shape)))

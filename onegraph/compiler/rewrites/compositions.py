@@ -24,7 +24,7 @@ from ..ir.part import Source
 from .bodies import by_body
 from .broadcasts import binary, divide, matmul_bias, two_sided
 from .convolutions import biased_conv_transpose, far_padded, gradient_of_strided_pixels
-from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, Parts, filled, result_types, scalar
+from .form import MAX_CONCAT_INPUTS, MAX_CONCAT_RANK, Form, FormBuilder, filled, result_types, scalar
 from .norms import (
     channels_first_group_norm,
     group_norm,
@@ -61,7 +61,7 @@ _POWERS: dict[float, tuple[str, ...]] = {
 
 def power(call: Call) -> Form | None:
     """Pow as roots and products, for exponents where that is exact; the identity for exponent 1."""
-    parts, beta = Parts(call), call.f32("beta")
+    parts, beta = FormBuilder(call), call.f32("beta")
     if beta == 1:
         return parts.form(0, note="a copy: Pow is unsupported")
     steps = _POWERS.get(beta)
@@ -84,7 +84,7 @@ def power(call: Call) -> Form | None:
 
 def reciprocal(call: Call) -> Form:
     """Reciprocal as 1 / x."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     dtype = parts.type(0).dtype
     assert dtype is not None
     unit = scalar(1, len(parts.shape(0))).astype(dtype.numpy)
@@ -99,7 +99,7 @@ def dropout(call: Call) -> Form | None:
     """
     if call.schema.since > VERSION:
         return None
-    parts = Parts(call)
+    parts = FormBuilder(call)
     shape = parts.shape(0)
     padded_shape = (1,) * (2 - len(shape)) + shape
 
@@ -121,7 +121,7 @@ def dropout(call: Call) -> Form | None:
 
 def _with_shapes(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int], **attrs: AttrValue) -> Form | None:
     """The same op with some inputs reshaped, by index; ``first`` is the shape of its first output before reshaping."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     seen: list[TensorType | None] = [
         tensor if tensor is None or index not in inputs else TensorType(tensor.dtype, tuple(inputs[index]))
         for index, tensor in enumerate(call.inputs)
@@ -179,7 +179,7 @@ def prelu(call: Call) -> Form | None:
 
 def concat(call: Call) -> Form | None:
     """Concat with more inputs than the library takes, in rounds; with more axes, reshaped to at most three."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     shape = parts.shape(0)
     axis = normalize_axis(call.s64("axis"), len(shape))
     assert axis is not None
@@ -202,7 +202,7 @@ def concat(call: Call) -> Form | None:
 # Quantization ---------------------------------------------------------------------------------------------------------
 
 
-def _per_tensor(parts: Parts, source: Source, dtype: DataType | None, kind: str) -> int:
+def _per_tensor(parts: FormBuilder, source: Source, dtype: DataType | None, kind: str) -> int:
     """Add a Quantize or Dequantize with scale 1 and zero point 0, which only converts, rounds and saturates."""
     attrs: dict[str, AttrValue] = {"scales": (1.0,), "zps": (0,), "qtype": "per_tensor"}
     return parts.add(kind, source, outputs=(TensorType(dtype, parts.shape(source)),), **attrs)
@@ -212,7 +212,7 @@ def static_quantization(call: Call) -> Form | None:
     """Add or subtract per-channel zero points in f32, because the library uses only the first one or none."""
     if not call.has("zps") or call.string("qtype") != "per_channel":
         return None
-    parts = Parts(call)
+    parts = FormBuilder(call)
     rank = len(parts.shape(0))
     axis = normalize_axis(call.s64("axis"), rank)
     assert axis is not None
@@ -231,7 +231,7 @@ def dynamic_quantization(call: Call) -> Form | None:
     zps = call.input("zps")
     if call.string("qtype") != "per_channel" or zps is None or zps.dtype not in (DataType.s8, DataType.u8):
         return None
-    parts = Parts(call)
+    parts = FormBuilder(call)
     src = parts.type(0)
     rank = len(parts.shape(0))
     axis = normalize_axis(call.s64("axis"), rank)
@@ -254,7 +254,7 @@ def matmul(call: Call) -> Form | None:
     has_bias = call.input("bias") is not None
     if rewrite is None or not (has_bias or moved):
         return None
-    parts, (dst,) = Parts(call), result_types(call)
+    parts, (dst,) = FormBuilder(call), result_types(call)
     src, weights = parts.shape(0), parts.shape(1)
     rank = max(len(src), len(weights), 2)
     columns = (*weights, 1) if len(weights) == 1 else weights

@@ -14,7 +14,7 @@ from ...faults.performance import SLOW_TRANSPOSED_BIAS
 from ...native.library import VERSION
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from .form import Form, Parts, result_types
+from .form import Form, FormBuilder, result_types
 from .single import SINGLE
 
 LEAST = 1 << 14  # elements; fewer take no time
@@ -25,7 +25,7 @@ def far_padded(call: Call) -> Form | None:
     padding = Padding(call, MOST_PADS if has_avx512() else MOST_PADS_AVX2)
     if not (FAR_PADS.affects(VERSION) and FAR_PADS.when(padding)) or math.prod(known_dims(call.shape("src"))) < LEAST:
         return None
-    parts, rewrite = Parts(call), SINGLE["Convolution"](call)
+    parts, rewrite = FormBuilder(call), SINGLE["Convolution"](call)
     assert rewrite is not None
     inner = Call(call.schema, rewrite.attrs, call.inputs, call.n_outputs, call.output_types)
     (top, left), (bottom, right) = inner.s64s("pads_begin", 2), inner.s64s("pads_end", 2)
@@ -48,7 +48,7 @@ def biased_conv_transpose(call: Call) -> Form | None:
     rewrite = SINGLE["ConvTranspose"](call)
     if rewrite is None:
         return None
-    parts = Parts(call)
+    parts = FormBuilder(call)
     result = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
     result = parts.add("BiasAdd", result, 2, data_format=call.string("data_format"))
     return parts.form(result, note=SLOW_TRANSPOSED_BIAS.told)
@@ -62,7 +62,7 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     rewrite = SINGLE["ConvolutionBackwardWeights"](call)
     if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
         return None
-    parts, strides = Parts(call), call.s64s("strides")
+    parts, strides = FormBuilder(call), call.s64s("strides")
     unit_steps, none = (1,) * len(strides), (0,) * len(strides)
     window: dict[str, Any] = {"strides": strides, "kernel": unit_steps, "pads_begin": none, "pads_end": none}
     met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)

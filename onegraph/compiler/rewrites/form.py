@@ -74,7 +74,7 @@ class Rewrite:
     dropped: tuple[TensorType, ...] = ()
 
 
-class Parts:
+class FormBuilder:
     """Builds a form part by part.
 
     Args:
@@ -189,7 +189,7 @@ def result_types(call: Call) -> tuple[TensorType, ...]:
 
 def form_of(rewrite: Rewrite, call: Call) -> Form:
     """A rewrite as a form."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     outputs = result_types(call)
     first = parts.add(rewrite.kind, *rewrite.inputs, outputs=(*outputs, *rewrite.dropped), **rewrite.attrs)
     return Form(tuple(parts.parts), tuple(range(first, first + len(outputs))), len(call.inputs), rewrite.note)

@@ -14,7 +14,7 @@ from ...opset.signature import AttrValue
 from ..ir.part import Source
 from ..ir.value import Dims
 from .bodies import by_body
-from .form import Form, Parts, scalar
+from .form import Form, FormBuilder, scalar
 from .reductions import add_sum
 
 F32 = DataType.f32
@@ -25,7 +25,7 @@ def _rows(shape: Dims, begin: int) -> Dims:
     return (*(shape[:begin] or (1,)), math.prod(shape[begin:]))
 
 
-def _plain_norm(parts: Parts, src: Source, shape: Dims, epsilon: float) -> list[int]:
+def _plain_norm(parts: FormBuilder, src: Source, shape: Dims, epsilon: float) -> list[int]:
     """Normalize src, reshaped to ``shape``, along its last axis; returns the numbers of dst, mean and variance."""
     stats = TensorType(F32, shape[:-1])
     attrs: dict[str, AttrValue] = {"keep_stats": True, "use_affine": False, "epsilon": epsilon}
@@ -35,7 +35,7 @@ def _plain_norm(parts: Parts, src: Source, shape: Dims, epsilon: float) -> list[
 
 def layer_norm(call: Call) -> Form | None:
     """LayerNorm over several axes, which are reshaped to one."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)
     assert begin is not None
@@ -51,7 +51,7 @@ def layer_norm(call: Call) -> Form | None:
 
 def layer_norm_backward(call: Call) -> Form | None:
     """LayerNormBackward over several axes, reshaped to one; sums give the gradients of gamma and beta."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)
     assert begin is not None
@@ -75,7 +75,7 @@ def layer_norm_backward(call: Call) -> Form | None:
 
 def group_norm(call: Call) -> Form:
     """GroupNorm as a LayerNorm of a tensor whose last axis has the elements of a group."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     inputs = parts.wide()
     source, groups = inputs[0], call.s64("groups")
     shape = parts.shape(source)

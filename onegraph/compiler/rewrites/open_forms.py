@@ -15,7 +15,7 @@ from ...opset.schema import Call, TensorType
 from ..kernels.arrays import REDUCING
 from ..kernels.kernel import COMPILED_ANEW
 from .bodies import by_body
-from .form import Form, Parts, Rewrite, form_of
+from .form import Form, FormBuilder, Rewrite, form_of
 
 SPREAD = ARITHMETIC - {"Maximum", "Minimum"}
 PLAIN = frozenset(REDUCING) - {"ReduceMax", "ReduceMin"}
@@ -43,7 +43,7 @@ def open_form(call: Call) -> Form | None:
     if kind in PLAIN:
         return form_of(Rewrite(kind, {"axes": axes, "keep_dims": keep_dims}, (0,)), call)
     before, behind = NORMS[kind]
-    parts = Parts(call)
+    parts = FormBuilder(call)
     result = parts.add("ReduceSum", parts.add(before, 0), axes=axes, keep_dims=keep_dims)
     return parts.form(result if behind is None else parts.add(behind, result), note=f"{before}, ReduceSum")
 

@@ -25,7 +25,7 @@ from ...opset.kinds import NORMALIZATIONS
 from ...opset.schema import Call, TensorType
 from ...opset.signature import Port
 from ..ir.part import Part, Source
-from .form import Form, Parts
+from .form import Form, FormBuilder
 
 LOW = frozenset([DataType.f16, DataType.bf16])
 # Ops whose statistics and parameters are f32 in the library, whatever the type of src is.
@@ -37,7 +37,7 @@ def in_own_types(call: Call, form: Form) -> Form:
     reasons = [_wrong_types(part) for part in form.parts]
     if not any(reasons):
         return form
-    parts = Parts(call)
+    parts = FormBuilder(call)
     numbers = list(range(len(call.inputs)))
     for part, reason in zip(form.parts, reasons, strict=True):
         inputs: list[Source] = [numbers[source] if isinstance(source, int) else source for source in part.inputs]

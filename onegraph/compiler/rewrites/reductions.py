@@ -21,8 +21,8 @@ from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from ..ir.part import Source
 from ..ir.value import Dims
-from ..open_values import Sizes
-from .form import Form, Parts, result_types, scalar
+from ..open_values import SizeRange
+from .form import Form, FormBuilder, result_types, scalar
 
 F32 = DataType.f32
 FLOATS = (F32, DataType.bf16, DataType.f16)
@@ -31,13 +31,13 @@ MAX_UNROLLED = 1024
 # For fewer elements, a mean fused with the next op is faster than a separate pool. For more, the library may refuse the
 # pool, or end in a signal at compile: it counts elements, and some bytes, in 32 bits.
 MAX_ELEMENTS = 2**29
-POOLED = Sizes(64, MAX_ELEMENTS)
+POOLED = SizeRange(64, MAX_ELEMENTS)
 # A sum of so few columns is slow, so that several rows are summed side by side first.
 FEW_COLUMNS, MANY_COLUMNS = 32, 512
 MIN_ELEMENTS = 256  # for fewer ones, the reference kernel is as fast as a MatMul
 MAX_AXES = 5  # rank that the reduction kernel takes
 # Elements of a row that a MatMul sums faster than the reduction.
-SHORT_SUM, MANY_ROWS = Sizes(2, 769), 256
+SHORT_SUM, MANY_ROWS = SizeRange(2, 769), 256
 SHORT_HALF = 256  # of elements of 16 bits, which the reduction reads twice as fast
 # Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
@@ -69,7 +69,7 @@ def mean(call: Call) -> Form | None:
     An AvgPool reduces all axes but the first and the last.
     """
     axes = reduced_axes(call)
-    parts = Parts(call)
+    parts = FormBuilder(call)
     shape = parts.shape(0)
     inner = shape[1:-1]
     between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1)) and math.prod(inner) > 1
@@ -100,7 +100,7 @@ def mean(call: Call) -> Form | None:
 
 def mean_backward(call: Call) -> Form | None:
     """AvgPoolBackward of a channels-last pool over one whole image, as a division and a broadcast."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     gradient_shape, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
     everything = kernel == shape[1:-1] and math.prod(gradient_shape[:-1]) == 1
@@ -116,7 +116,7 @@ def mean_backward(call: Call) -> Form | None:
     return parts.form(result, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
-def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
+def add_sum(parts: FormBuilder, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
     """Add parts that sum a value over some axes in f32; the result is of ``dtype`` and lacks these axes."""
     shape = parts.shape(source)
     kept_dims = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
@@ -141,7 +141,7 @@ def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
     return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
 
-def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: Sizes) -> bool:
+def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: SizeRange) -> bool:
     """Whether the reduction takes longer than other ops, because there are many rows of few elements."""
     if dtype not in FLOATS or len(runs) != 2 or not runs[1][0]:
         return False
@@ -150,7 +150,7 @@ def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, sh
     return rows >= MANY_ROWS and is_short and rows * count < MAX_ELEMENTS
 
 
-def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
+def _add_step(parts: FormBuilder, source: Source, shape: Dims, dtype: DataType) -> Source:
     """Add the sum of a value, reshaped to three axes, over the second axis."""
     before, count, after = shape
     given = parts.type(source).dtype
@@ -181,7 +181,7 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     return parts.add("MatMul", unit_column, parts.reshape(source, (*batch, count, after)), outputs=(result,))
 
 
-def _add_pooled(parts: Parts, source: Source, shape: Dims) -> Source:
+def _add_pooled(parts: FormBuilder, source: Source, shape: Dims) -> Source:
     """Add the sum as an AvgPool times the size of its window.
 
     The size is a power of two, so that both steps are exact unless the mean is below the normal numbers, 1.2e-38.
@@ -210,7 +210,7 @@ def _most_multiplied() -> int:
 
 
 def _sum(call: Call, axes: Dims | None) -> Form | None:
-    parts, kind = Parts(call), call.schema.kind
+    parts, kind = FormBuilder(call), call.schema.kind
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
     counts = [count for is_reduced, count in runs if is_reduced]
@@ -241,7 +241,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
 
 def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
     """The same reduction of a src with two axes, if the library's kernel misses that the reduced axes come last."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     shape = parts.shape(0)
     if (
         axes is None
@@ -284,7 +284,7 @@ def _divisor(count: int, most: int) -> int:
 
 
 def _without_reduction(call: Call, axes: Dims | None) -> Form | None:
-    parts = Parts(call)
+    parts = FormBuilder(call)
     if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
         return None
     result: Source = 0

@@ -12,7 +12,7 @@ from ...opset.schema import Call
 from ...opset.shapes import normalize_axis
 from ..ir.part import Source
 from ..ir.value import Dims
-from .form import Form, Parts
+from .form import Form, FormBuilder
 from .reductions import MAX_ELEMENTS, MIN_ELEMENTS, add_sum
 
 NOTE = "from other ops: the library has a reference kernel only, unless the axis is the last one"
@@ -22,7 +22,7 @@ LAST_AXIS_NOTE = "from other ops: without AVX-512, the library has a reference k
 
 def log_softmax(call: Call) -> Form | None:
     """LogSoftmax as x - max - log(sum(exp(x - max)))."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     dims = _three_axes(parts)
     if dims is None:
         return None
@@ -41,7 +41,7 @@ def log_softmax(call: Call) -> Form | None:
 
 def softmax_backward(call: Call) -> Form | None:
     """SoftMaxBackward as (d - sum(d * y)) * y; LogSoftmaxBackward as d - exp(y) * sum(d)."""
-    parts = Parts(call)
+    parts = FormBuilder(call)
     dims = _three_axes(parts)
     note = NOTE
     if dims is None and not has_avx512():
@@ -58,7 +58,7 @@ def softmax_backward(call: Call) -> Form | None:
     return parts.form(parts.reshape(result, parts.shape(0)), note=note)
 
 
-def _three_axes(parts: Parts) -> Dims | None:
+def _three_axes(parts: FormBuilder) -> Dims | None:
     """The shape in three axes, the second of which is the SoftMax axis; None if the op itself is best."""
     before, count, after = _around_axis(parts)
     if after == 1 or count == 1 or not MIN_ELEMENTS <= before * count * after < MAX_ELEMENTS:
@@ -66,13 +66,13 @@ def _three_axes(parts: Parts) -> Dims | None:
     return before, count, after
 
 
-def _two_axes(parts: Parts) -> Dims | None:
+def _two_axes(parts: FormBuilder) -> Dims | None:
     """The shape in two axes, the last of which is the SoftMax axis; None if it is another one, or the op is small."""
     before, count, after = _around_axis(parts)
     return (before, count) if after == 1 < count and before * count >= LEAST else None
 
 
-def _around_axis(parts: Parts) -> tuple[int, int, int]:
+def _around_axis(parts: FormBuilder) -> tuple[int, int, int]:
     """The numbers of elements before, along and behind the SoftMax axis."""
     shape = parts.shape(0)
     axis = normalize_axis(parts.call.s64("axis"), len(shape))
@@ -80,5 +80,5 @@ def _around_axis(parts: Parts) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def _sum(parts: Parts, source: Source, dims: Dims) -> Source:
+def _sum(parts: FormBuilder, source: Source, dims: Dims) -> Source:
     return parts.reshape(add_sum(parts, source, (1,)), (dims[0], 1, *dims[2:]))

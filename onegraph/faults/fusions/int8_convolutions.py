@@ -6,7 +6,7 @@ from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.convolution_geometry import convolution_geometry
 from ...opset.dtypes import DataType
-from ...opset.window import Window
+from ...opset.window import AxisWindow
 from ..fault import UNSAFE, Faults
 from ..ops.spanned_source import spans_source
 from ..ops.windows import IMAGE, VOLUME, copies_wrong
@@ -106,7 +106,7 @@ def _is_signed(use: Use) -> bool:
     return use.kind in DEQUANTIZATIONS and first is not None and first.dtype is DataType.s8
 
 
-def _padding(window: Window | None, size: int | None, count: int | None) -> bool:
+def _padding(window: AxisWindow | None, size: int | None, count: int | None) -> bool:
     """Whether windows along an axis reach before or behind the source."""
     if window is None or size is None or count is None:
         return False

@@ -11,7 +11,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.pooling import pool_geometry
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.window import Dim, Window
+from ...opset.window import AxisWindow, Dim
 from ..fault import LIBRARY, SLOW, UNSAFE, Faults
 from .windows import AVERAGE, NCX, POOL, POOLS
 
@@ -84,7 +84,7 @@ def in_padding_alone(call: Call) -> bool:
     return False
 
 
-def steps_over(window: Window, size: int, count: Dim) -> bool:
+def steps_over(window: AxisWindow, size: int, count: Dim) -> bool:
     """Whether a window that starts in the padding has its elements before and behind the source alone."""
     starts = range(-window.begin, 0, window.stride)[:count]
     return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)

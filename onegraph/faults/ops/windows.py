@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...opset import kinds
 from ...opset.convolution_geometry import ConvolutionGeometry
-from ...opset.window import Window
+from ...opset.window import AxisWindow
 
 FORWARD = "Convolution ConvTranspose"
 DATA_GRADIENTS = "ConvolutionBackwardData ConvTransposeBackwardData"
@@ -51,7 +51,7 @@ def differs_undilated(found: ConvolutionGeometry, axis: int) -> bool:
     return any(0 <= place < size for pair in moved for place in pair)
 
 
-def misses_source(window: Window, size: int, count: int) -> bool:
+def misses_source(window: AxisWindow, size: int, count: int) -> bool:
     """Whether one of ``count`` windows has no element in a source of ``size`` elements."""
     last = (count - 1) * window.stride - window.begin
     if count < 1 or last >= size:
@@ -63,7 +63,7 @@ def misses_source(window: Window, size: int, count: int) -> bool:
     return window.dilation > size and any(start % window.dilation >= size for start in starts)
 
 
-def leaves_gaps(window: Window, size: int, count: int) -> bool:
+def leaves_gaps(window: AxisWindow, size: int, count: int) -> bool:
     """Whether one of ``size`` elements lies in none of ``count`` windows."""
     first: dict[int, list[int]] = {}  # where each element of the first window is, by its distance in strides
     for place in range(-window.begin, window.extent - window.begin, window.dilation):

@@ -12,7 +12,7 @@ from ...errors import FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
-from ...lowering.subgraph import Body
+from ...lowering.subgraph import BodyBuilder
 from ...opset.dtypes import DataType
 from ...transform.part import without_unread
 from . import tables as tables
@@ -276,7 +276,9 @@ class Importer:
             raise NotLowered(f"the function makes no {missing[0]!r}")
         return [values.get(name) for name in function.output]
 
-    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], node: Node, body: Body | None = None) -> list[Any]:
+    def subgraph(
+        self, graph: GraphProto, inputs: Sequence[Any], node: Node, body: BodyBuilder | None = None
+    ) -> list[Any]:
         """The outputs of a graph in an attribute of a node, which sees the values around the node.
 
         The ops are added to ``body``, or to the graph around.
@@ -303,7 +305,7 @@ class Importer:
         return [values[one.name] for one in graph.output]
 
 
-def _seen(value: Any, body: Body) -> Any:
+def _seen(value: Any, body: BodyBuilder) -> Any:
     """A value of the graph around a body as the body sees it."""
     if isinstance(value, TensorList):
         return TensorList([body.capture(one) for one in value])

@@ -13,7 +13,7 @@ from ...errors import FormatError
 from ...lowering.computed_shapes import known_parts
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
 from ...lowering.movement import cast, rounded
-from ...lowering.subgraph import Body
+from ...lowering.subgraph import BodyBuilder
 from ...opset.dtypes import DataType
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
@@ -138,7 +138,7 @@ class Node:
             raise self.invalid(f"input {index} is no sequence", "a sequence")
         return found
 
-    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], body: Body | None = None) -> list[Any]:
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Any], body: BodyBuilder | None = None) -> list[Any]:
         """The outputs of a graph that is an attribute of the node, lowered here with these inputs, or in a body."""
         found: list[Any] = self.importer.subgraph(graph, inputs, self, body)
         return found

@@ -66,7 +66,7 @@ class Codes(NamedTuple):
         return is_along and parts == ([blocks, columns] if depth_axis == 0 else [columns, blocks])
 
 
-class Reader(NamedTuple):
+class PackedConsumer(NamedTuple):
     """A node that reads the numbers.
 
     Attributes:
@@ -159,7 +159,9 @@ class PackedNodes:
             return None
         return Codes(node.output[0], tensor, scales, zeros, axis % 2, block)
 
-    def _found(self, name: str, depth_axis: int, dtype: int, dropped: list[NodeProto]) -> Iterator[Reader | None]:
+    def _found(
+        self, name: str, depth_axis: int, dtype: int, dropped: list[NodeProto]
+    ) -> Iterator[PackedConsumer | None]:
         """Who reads numbers; None for a node that cannot read packed codes. ``dropped`` gets nodes in between."""
         if name in self._seen:
             yield None
@@ -178,11 +180,13 @@ class PackedNodes:
                 yield self._product(node, name, 1 - depth_axis, dtype, attrs)
             elif kind == "Gather" and [*node.input][:1] == [name] and attrs.get("axis", 0) in (0, -2):
                 is_open = len(node.input) == 2 and node.input[1] not in self._tensors
-                yield Reader(node, depth_axis, dtype) if is_open else None
+                yield PackedConsumer(node, depth_axis, dtype) if is_open else None
             else:
                 yield None
 
-    def _product(self, node: NodeProto, name: str, depth_axis: int, dtype: int, attrs: Attributes) -> Reader | None:
+    def _product(
+        self, node: NodeProto, name: str, depth_axis: int, dtype: int, attrs: Attributes
+    ) -> PackedConsumer | None:
         if len(node.input) not in (2, 3):
             return None
         src = node.input[0]
@@ -193,9 +197,9 @@ class PackedNodes:
             return None
         if node.input[1] != name or not is_plain:
             return None
-        return Reader(node, 1 - depth_axis if attrs.get("transB", 0) else depth_axis, dtype)
+        return PackedConsumer(node, 1 - depth_axis if attrs.get("transB", 0) else depth_axis, dtype)
 
-    def _made(self, codes: Codes, reader: Reader) -> NodeProto:
+    def _made(self, codes: Codes, reader: PackedConsumer) -> NodeProto:
         """The node in the place of a reader."""
         axis, old = reader.depth_axis, reader.node
         depth, columns = codes.tensor.dims[axis], codes.tensor.dims[1 - axis]

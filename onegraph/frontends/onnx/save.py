@@ -41,7 +41,7 @@ from .saving import (
     reduction,
     windows,
 )
-from .saving.body import Array, Body, Functions, Value
+from .saving.body import Array, FunctionBody, Functions, NodeValue
 from .saving.files import write_model
 from .saving.kept import needed, oldest_format
 from .saving.nodes import HELPERS, UnwrittenNode, proto
@@ -144,9 +144,9 @@ class Exporter:
         for name in names:
             if not name or not name.isprintable():
                 raise UnsupportedError(f"name {shown(name)}: ONNX has names of at least one printable character")
-        self.body = Body(self.functions, {*names})
-        self.values: dict[int, Value] = {
-            tensor.id: Value(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
+        self.body = FunctionBody(self.functions, {*names})
+        self.values: dict[int, NodeValue] = {
+            tensor.id: NodeValue(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
         }
 
     def _inner(self, graph: DataGraph) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -196,7 +196,7 @@ class Exporter:
         )
         return model, {name: array for name, array in body.constants.items() if name in read}
 
-    def _value(self, tensor: LogicalTensor) -> Value:
+    def _value(self, tensor: LogicalTensor) -> NodeValue:
         if tensor.id not in self.values:
             assert tensor.value is not None
             self.values[tensor.id] = self.body.constant(tensor.value, tensor.name or "constant")
@@ -225,7 +225,7 @@ class Exporter:
         for port, tensor, value in zip(schema.outputs, op.outputs, results, strict=False):
             self.values[tensor.id] = self._swapped(schema, port.name, value, op, tensor)
 
-    def _written(self, kind: str, call: Call, values: list[Value | None]) -> Sequence[Value]:
+    def _written(self, kind: str, call: Call, values: list[NodeValue | None]) -> Sequence[NodeValue]:
         found: Any
         plain = normalization.PLAIN.get(kind)
         if plain is not None and plain[0](call):
@@ -236,7 +236,7 @@ class Exporter:
             found = WRITERS[kind](call, *values)
         return found if isinstance(found, tuple) else [found]
 
-    def _swapped(self, schema: Schema, port: str, value: Value, op: Op, tensor: LogicalTensor) -> Value:
+    def _swapped(self, schema: Schema, port: str, value: NodeValue, op: Op, tensor: LogicalTensor) -> NodeValue:
         """The tensor with its channel axes in the order of the base vocabulary or back (the same exchange)."""
         if not is_swapped(schema, port) or port.endswith("_shape"):
             return value

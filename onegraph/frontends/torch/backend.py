@@ -17,7 +17,7 @@ from .draws import order_draws
 from .embeddings import add_rows_in_place
 from .folding import folded, without_empty, without_returns, without_sources
 from .in_place import op_writes, write_in_place, written_inputs
-from .options import Options, options_of
+from .options import BackendOptions, options_of
 from .partitions import divided
 from .programs import Programs
 from .registration import register
@@ -39,11 +39,11 @@ def onegraph(gm: GraphModule, example_inputs: Sequence[Any], *, options: object 
         return captured(gm, example_inputs)
 
 
-def capture_settings(options: Options) -> dict[str, Any]:
+def capture_settings(options: BackendOptions) -> dict[str, Any]:
     """The compilers and decompositions that AOTAutograd gets, by its names of arguments."""
 
     def compiler(kind: str) -> Callable[..., Any]:
-        return lambda graph, inputs: _boxed(Region(graph, options, kind).programs.run)
+        return lambda graph, inputs: _boxed(CapturedRegion(graph, options, kind).programs.run)
 
     return {
         "fw_compiler": compiler("forward"),
@@ -70,7 +70,7 @@ def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return run
 
 
-class Region:
+class CapturedRegion:
     """A captured graph, which the first call compiles, because the weights are seen then.
 
     Args:
@@ -82,7 +82,7 @@ class Region:
         programs: runs the graph.
     """
 
-    def __init__(self, gm: GraphModule, options: Options, kind: str) -> None:
+    def __init__(self, gm: GraphModule, options: BackendOptions, kind: str) -> None:
         with_true_types(gm)
         _keep_saved()
         self.gm, self.options, self.kind = gm, options, kind

@@ -26,9 +26,9 @@ from ...runtime.open_programs import MOST, MOST_FAILURES
 from ...runtime.overwriting import overwriting, possible_overs
 from ...transform.specialise import specialise
 from .layouts import Layout
-from .lowering import Lowered, array_of, lower_graph
+from .lowering import LoweredGraph, array_of, lower_graph
 from .open_part import Dims, OpenLikes, OpenPart
-from .options import Options
+from .options import BackendOptions
 from .sizes import BySizes, Work, is_background
 from .stated_sizes import StatedSizes
 from .true_types import true_forms
@@ -37,7 +37,7 @@ PART = "part"  # the attribute of a function, until it is known what the functio
 MULTIPLYING = KERNELS | in_category("matmul") | in_category("convolution")
 
 
-class Part:
+class CompiledPart:
     """A part of a captured graph that runs here.
 
     Args:
@@ -50,7 +50,7 @@ class Part:
         overs: the results that may lie over an input of the same layout, which no step reads later: places of both.
     """
 
-    def __init__(self, gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> None:
+    def __init__(self, gm: GraphModule, known: Mapping[FxNode, Any], options: BackendOptions, work: Work) -> None:
         self.gm, self.options, self.work = gm, options, work
         self.known = known
         self.inputs = [node for node in gm.graph.nodes if node.op == "placeholder" and node not in known]
@@ -165,7 +165,7 @@ class Part:
         if not self._is_second or self._failures >= MOST_FAILURES or not isinstance(like, CompiledProgram):
             self._is_second = True
             return
-        found: list[Lowered] = []
+        found: list[LoweredGraph] = []
         decisive = Dims(self.inputs)
         dims = decisive.of(given)
         counts = [len(one.shape) if hasattr(one, "stride") else 1 for one in given]
@@ -246,7 +246,7 @@ class Part:
             self.overs = {to: source for to, source in pairs if lowered.outputs[to] == lowered.inputs[source]}
         return _function(model, [*zip(places, views, strict=True)], backs, self.several)
 
-    def _lowered(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Lowered:
+    def _lowered(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> LoweredGraph:
         """The graph for these sizes."""
         known = {**self.known, **self._arrays, **numbers}
         known = {node: array_of(one) if hasattr(one, "stride") else one for node, one in known.items()}

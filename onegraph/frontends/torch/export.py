@@ -16,7 +16,7 @@ from ..._util.paths import path_of
 from ...errors import ArgumentError, FormatError, OneGraphError, UnsupportedError, class_of
 from ...graph import Graph
 from ...ir.op import Array
-from ...lowering.open_values import OpenValues
+from ...lowering.open_values import OpenInputs
 from .capture import decompositions
 from .folding import folded, without_empty
 from .lowering import array_of, lower_graph
@@ -90,7 +90,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         if open_dims is None:
             return lower_graph(calls, inputs, outputs, arrays, metas, names=names, **more).graph
         watched = open_dims.watched(calls)
-        opened = OpenValues()
+        opened = OpenInputs()
         found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, opened=opened, **more).graph
         open_dims.expect_same("a result")
         return with_unknown_dims(found, opened)

@@ -17,12 +17,12 @@ from ...graph import Graph
 from ...ir.op import Array
 from ...lowering import layout as layout
 from ...lowering.emitter import Emitter, NotLowered, dtype_of, shape_of
-from ...lowering.open_values import OpenValues
+from ...lowering.open_values import OpenInputs
 from ...lowering.patterns import REWRITES
 from ...transform.part import without_unread
 from . import tables as tables
 from .layouts import Layout
-from .node import HIGHER, LOWERINGS, PARTS, PARTS_OF, Node, arguments, is_complex, is_higher_order, is_op
+from .node import HIGHER, LOWERINGS, PARTS, PARTS_OF, AtenNode, arguments, is_complex, is_higher_order, is_op
 from .types import DTYPES
 
 BODIES = "onegraph_bodies"  # under this key a call that may move has the graphs that are its arguments
@@ -30,7 +30,7 @@ Metas = Mapping[FxNode, Any]
 
 
 @record(frozen=True)
-class Lowered:
+class LoweredGraph:
     """A graph, and how the memory of its inputs and outputs lies in that of tensors."""
 
     graph: Graph
@@ -76,7 +76,7 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     fakes = {key: map_arg(one, metas.__getitem__) for key, one in given.items()}
     emit.named(call.name)
     read = frozenset([user.args[1] for user in call.users if user.target is operator.getitem])
-    return lowering(Node(call.target, bound, fakes, metas[call], read, emit))
+    return lowering(AtenNode(call.target, bound, fakes, metas[call], read, emit))
 
 
 def _lower_higher(call: FxNode, values: Mapping[FxNode, Any], emit: Emitter) -> Any:
@@ -167,9 +167,9 @@ def lower_graph(
     *,
     names: Callable[[int], str] | None = None,
     dense: bool = False,
-    opened: OpenValues | None = None,
+    opened: OpenInputs | None = None,
     labels: Mapping[str, Array] | None = None,
-) -> Lowered:
+) -> LoweredGraph:
     """The graph of some calls.
 
     Args:
@@ -203,7 +203,7 @@ def lower_graph(
         layouts.append(one)
         label = names(place) if names is not None else f"result:{place}"
         graph.output(label, emit.tensor(one.written(emit, values[node])))
-    return Lowered(without_unread(graph), given, layouts)
+    return LoweredGraph(without_unread(graph), given, layouts)
 
 
 def array_of(tensor: Any) -> Array:

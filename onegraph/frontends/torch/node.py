@@ -12,7 +12,7 @@ from ..._util.open_sizes import is_open
 from ...lowering.emitter import Emitter, NotLowered, Value, dtype_of, shape_of
 from ...lowering.movement import cast, expand, reshape, scalar
 from ...lowering.open_samples import open_factor, open_number
-from ...lowering.open_values import Recipe
+from ...lowering.open_values import OpenInput
 from ...opset.dtypes import DataType
 from .types import DTYPES, PARTS_OF
 
@@ -22,15 +22,15 @@ __all__ = [
     "LOWERINGS",
     "PARTS",
     "PARTS_OF",
+    "AtenNode",
     "Lowering",
-    "Node",
     "NotLowered",
     "lowers",
     "lowers_parts",
 ]
 
 # A value, or a list with a value for each result; None stands for a result that no op of a graph computes.
-Lowering = Callable[["Node"], Any]
+Lowering = Callable[["AtenNode"], Any]
 LOWERINGS: dict[str, Lowering] = {}
 PARTS: dict[str, Lowering] = {}  # of calls that read or return complex tensors; see tables/complex_numbers.py
 HIGHER: dict[str, Callable[..., Any]] = {}  # of ops whose arguments are graphs; see tables/control.py
@@ -39,7 +39,7 @@ DEQUANTIZES = ("quantized_decomposed.dequantize", "torchao.dequantize_affine")  
 Kept = TypeVar("Kept", bound=Lowering)
 
 
-class Node:
+class AtenNode:
     """One call of an ATen op, with the values of its arguments.
 
     Attributes:
@@ -107,7 +107,7 @@ class Node:
         """
         if self.emit.opened is None or not is_open(given):
             return None
-        recipe = Recipe("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
+        recipe = OpenInput("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
         return self.emit.opened.value(self.emit.graph, dtype, shape, recipe)
 
     def counted(self, count: int, start: int = 0, step: int = 1, dtype: DataType = DataType.s64) -> Value:

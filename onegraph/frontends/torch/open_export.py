@@ -24,7 +24,7 @@ from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
 from ...lowering.emitter import Emitter, NotLowered, Value, numbers
 from ...lowering.movement import concat, expand, reshape, slice_
-from ...lowering.open_values import OpenValues
+from ...lowering.open_values import OpenInputs
 from ...opset.editions.registry import edition as edition_named
 from .lowering import concrete
 from .open_part import OpenLikes, marks
@@ -118,7 +118,7 @@ def _range(given: Any) -> tuple[int, int]:
     return max(int(low), 2), int(high)
 
 
-def with_unknown_dims(graph: DataGraph, opened: OpenValues) -> Graph:
+def with_unknown_dims(graph: DataGraph, opened: OpenInputs) -> Graph:
     """A graph with unknown dims in the place of open ones.
 
     Args:
@@ -141,7 +141,7 @@ class _Unknown:
         opened: what the values of the graph are that follow from open sizes.
     """
 
-    def __init__(self, graph: DataGraph, made: Graph, opened: OpenValues) -> None:
+    def __init__(self, graph: DataGraph, made: Graph, opened: OpenInputs) -> None:
         self._graph, self._made, self._emit = graph, made, Emitter(made)
         self._tensors: dict[int, LogicalTensor] = {}
         recipes = opened.recipes.items()

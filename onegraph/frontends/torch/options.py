@@ -14,7 +14,7 @@ FALLBACKS = ("eager", "error")
 NEW_SIZES = ("compile", "eager")
 
 
-class Options(NamedTuple):
+class BackendOptions(NamedTuple):
     """Options of the backend.
 
     Attributes:
@@ -45,21 +45,21 @@ class Options(NamedTuple):
     finite_math: bool = False
 
 
-def options_of(given: object) -> Options:
+def options_of(given: object) -> BackendOptions:
     """The options of a dictionary.
 
     Raises:
         ArgumentError: an option is unknown, or has a wrong value.
     """
     if given is None:
-        return Options()
+        return BackendOptions()
     named: Mapping[str, object] | None = entries(given)
     if named is None:
         raise ArgumentError(f"options: {shown(given)}; expected a dictionary")
     for name in named:
-        if name not in Options._fields:
-            raise ArgumentError(f"options: unknown option {shown(name)}; expected {', '.join(Options._fields)}")
-    found = Options()._replace(**named)  # type: ignore[arg-type]
+        if name not in BackendOptions._fields:
+            raise ArgumentError(f"options: unknown option {shown(name)}; expected {', '.join(BackendOptions._fields)}")
+    found = BackendOptions()._replace(**named)  # type: ignore[arg-type]
     if string("fallback", found.fallback) not in FALLBACKS:
         raise ArgumentError(f"fallback: {shown(found.fallback)}; expected 'eager' or 'error'")
     flag("prepare", found.prepare)

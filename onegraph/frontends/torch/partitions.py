@@ -15,15 +15,15 @@ from torch.fx.passes.infra.partitioner import Partition as Proposed
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ...errors import UnsupportedError
-from .compiled_part import Part
+from .compiled_part import CompiledPart
 from .lowering import hide_modules, is_call, show_modules
 from .multiply_adds import products_of
 from .node import is_higher_order, is_op
-from .options import Options
+from .options import BackendOptions
 from .results import shares_memory
 from .saved import with_channels_last
 from .sizes import Work
-from .statistics import Left, Region, joined
+from .statistics import Left, RegionStatistics, joined
 from .support import Verdict, verdicts
 
 PREFIX = "onegraph_"
@@ -54,14 +54,14 @@ class _Supported(OperatorSupportBase):
 def divided(
     gm: GraphModule,
     known: Mapping[FxNode, Any],
-    options: Options,
+    options: BackendOptions,
     kind: str,
     saved: frozenset[FxNode] = frozenset(),
     made_anew: frozenset[FxNode] = frozenset(),
     captured: object = None,
     weights: str = "",
     writes: Set[FxNode] = frozenset(),
-) -> tuple[GraphModule, Region]:
+) -> tuple[GraphModule, RegionStatistics]:
     """The graph with parts that run here in the place of the calls of each part.
 
     Args:
@@ -71,7 +71,7 @@ def divided(
         kind: what the graph is, for the statistics.
         saved: the results that only the backward graph reads.
         made_anew: the calls that PyTorch runs so that each call returns new memory.
-        captured, weights: for the statistics, as in ``Region``.
+        captured, weights: for the statistics, as in ``CapturedRegion``.
         writes: the calls of host ops that run here nevertheless, as they change an input.
 
     Raises:
@@ -124,7 +124,7 @@ def divided(
     work = Work()
     parts = _with_functions(gm, renewed, options, work)
     host = set().union(*[part.fallbacks() for part in parts]) if parts else set()
-    region = Region(
+    region = RegionStatistics(
         kind,
         len(parts),
         len(names),
@@ -216,16 +216,18 @@ def renamed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return function
 
 
-def _with_functions(gm: GraphModule, known: Mapping[FxNode, Any], options: Options, work: Work) -> list[Part]:
+def _with_functions(
+    gm: GraphModule, known: Mapping[FxNode, Any], options: BackendOptions, work: Work
+) -> list[CompiledPart]:
     """Put a function in the place of each fused module, and known tensors in the place of known calls."""
-    parts: list[Part] = []
+    parts: list[CompiledPart] = []
     for node in [*gm.graph.nodes]:
         if node.op != "call_module" or not str(node.target).startswith(PREFIX):
             continue
         inner: Any = getattr(gm, str(node.target))
         own = [node for node in inner.graph.nodes if node.op == "placeholder"]
         fixed = {one: known[outer] for one, outer in zip(own, node.args, strict=True) if outer in known}
-        part = Part(inner, fixed, options, work)
+        part = CompiledPart(inner, fixed, options, work)
         function = part.function()
         rest = tuple(outer for outer in node.args if outer not in known)
         with gm.graph.inserting_before(node):

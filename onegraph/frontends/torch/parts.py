@@ -19,7 +19,7 @@ ZEROS = (aten.new_zeros.default, aten.zeros.default, aten.zeros_like.default)
 FULL = (aten.full.default, aten.new_full.default, aten.full_like.default)
 
 
-class Part(NamedTuple):
+class ZeroPadded(NamedTuple):
     """A tensor of zeros but for the elements from ``start`` up to ``end`` of an axis, which are those of ``source``."""
 
     node: FxNode
@@ -72,9 +72,9 @@ def _terms(node: FxNode) -> tuple[list[FxNode], list[FxNode]]:
     return sums, terms
 
 
-def _disjoint(terms: Iterable[FxNode]) -> list[list[Part]]:
+def _disjoint(terms: Iterable[FxNode]) -> list[list[ZeroPadded]]:
     """The terms that are disjoint parts along one axis, in the order of their places: two or more for each axis."""
-    found: dict[int, list[Part]] = {}
+    found: dict[int, list[ZeroPadded]] = {}
     for part in sorted(filter(None, map(_part, terms)), key=lambda part: part.start):
         group = found.setdefault(part.axis, [])
         if not group or group[-1].end <= part.start:
@@ -82,7 +82,7 @@ def _disjoint(terms: Iterable[FxNode]) -> list[list[Part]]:
     return [group for group in found.values() if len(group) > 1 and (_is_full(group) or _is_static(group[0].node))]
 
 
-def _part(node: FxNode) -> Part | None:
+def _part(node: FxNode) -> ZeroPadded | None:
     if node.target not in (aten.select_scatter.default, aten.slice_scatter.default) or len(node.users) > 1:
         return None
     zeros, source, axis, *place = (*node.args, 0)[: max(len(node.args), 3)]
@@ -94,16 +94,16 @@ def _part(node: FxNode) -> Part | None:
         return None
     if node.target is aten.select_scatter.default:
         start = place[0] % size
-        return Part(node, source, axis % like.dim(), start, start + 1)
+        return ZeroPadded(node, source, axis % like.dim(), start, start + 1)
     start, end, step = slice(*(*place, None, None, None)[:3]).indices(size)
-    return Part(node, source, axis % like.dim(), start, end) if step == 1 and start < end else None
+    return ZeroPadded(node, source, axis % like.dim(), start, end) if step == 1 and start < end else None
 
 
 def _is_zero(node: FxNode) -> bool:
     return node.target in ZEROS or (node.target in FULL and node.args[-1] == 0)
 
 
-def _is_full(group: Sequence[Part]) -> bool:
+def _is_full(group: Sequence[ZeroPadded]) -> bool:
     """Whether the parts leave no gap."""
     size: int = group[0].node.meta["val"].shape[group[0].axis]
     return sum(part.end - part.start for part in group) == size
@@ -113,7 +113,9 @@ def _is_static(node: FxNode) -> bool:
     return all(type(dim) is int for dim in node.meta["val"].shape)
 
 
-def _rebuild(graph: torch.fx.Graph, node: FxNode, terms: Sequence[FxNode], groups: Sequence[Sequence[Part]]) -> None:
+def _rebuild(
+    graph: torch.fx.Graph, node: FxNode, terms: Sequence[FxNode], groups: Sequence[Sequence[ZeroPadded]]
+) -> None:
     """Use the sum of joined parts and of the other terms in the place of a sum."""
 
     def call(target: Any, *args: Any) -> FxNode:
@@ -129,7 +131,7 @@ def _rebuild(graph: torch.fx.Graph, node: FxNode, terms: Sequence[FxNode], group
         node.replace_all_uses_with(reduce(partial(call, aten.add.Tensor), [*whole, *rest]))
 
 
-def _joined(call: Any, group: Sequence[Part]) -> FxNode:
+def _joined(call: Any, group: Sequence[ZeroPadded]) -> FxNode:
     """The parts and zeros between them, side by side."""
     like, axis = group[0].node.meta["val"], group[0].axis
 

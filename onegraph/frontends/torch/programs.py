@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch._dynamo.convert_frame import compile_lock  # tracing changes settings of all threads
 
-from .options import Options
+from .options import BackendOptions
 from .statistics import log
-from .weights import Weights, can_be_watched
+from .weights import ModuleWeights, can_be_watched
 
 Function = Callable[..., Any]
 MOST_PROGRAMS = 64  # of one captured graph, each prepared for the weights of one module
@@ -24,10 +24,10 @@ SHARE = 0.02  # of the time of a call that the comparison of weights may take
 CHEAP = 3e-6  # seconds of a comparison that are not worth a compilation
 
 
-class Program:
+class PreparedProgram:
     """A compiled graph, and the weights that it was prepared for."""
 
-    def __init__(self, function: Function, weights: Weights) -> None:
+    def __init__(self, function: Function, weights: ModuleWeights) -> None:
         self.function, self.weights = function, weights
         self.calls = 0
         self.owners: list[Any] = []  # weak references to the tensors that hold the weights
@@ -73,10 +73,10 @@ class Programs:
     """
 
     def __init__(
-        self, compiled: Callable[[Sequence[Any], Sequence[int]], Function], places: list[int], options: Options
+        self, compiled: Callable[[Sequence[Any], Sequence[int]], Function], places: list[int], options: BackendOptions
     ) -> None:
         self.compiled, self.places, self.is_frozen = compiled, places, options.frozen
-        self.programs: dict[tuple[int, ...], Program] = {}  # by the number of threads and the tensors
+        self.programs: dict[tuple[int, ...], PreparedProgram] = {}  # by the number of threads and the tensors
         self.readers: dict[int, Function] = {}  # by the number of threads
         self.trial = None if self.is_frozen else Trial()
         self.in_vain = 0
@@ -152,8 +152,8 @@ class Programs:
                 self._read_from_now_on(f"they changed {self.in_vain} times soon after they were prepared")
             if not self.places or len(self.programs) >= MOST_PROGRAMS:
                 return self._reader(threads, arguments)
-            weights = Weights(tensors, threads, self.is_frozen)  # before they are read
-            program = Program(self.compiled(arguments, self.places), weights)
+            weights = ModuleWeights(tensors, threads, self.is_frozen)  # before they are read
+            program = PreparedProgram(self.compiled(arguments, self.places), weights)
             forget = partial(_forget_in, weakref.ref(self), key)
             program.owners = [weakref.ref(tensor, forget) for tensor in tensors]
             self.programs[key] = program

@@ -10,7 +10,7 @@ from ..._util.validation import function as callable_of
 from ...errors import ArgumentError, UnsupportedError, shown
 from ...graph import Graph
 from ...ir.op import LogicalTensor
-from .node import LOWERINGS, Node, is_op
+from .node import LOWERINGS, AtenNode, is_op
 
 OF_PYTORCH = ("aten", "prims", "onegraph")
 
@@ -58,7 +58,7 @@ def register(op: object, function: Callable[[CustomCall], Any] | None) -> None:
     LOWERINGS[name] = lambda node: _results(node, given)
 
 
-def _results(node: Node, function: Callable[[CustomCall], Any]) -> Any:
+def _results(node: AtenNode, function: Callable[[CustomCall], Any]) -> Any:
     graph: Any = node.emit.graph
 
     def tensor(value: Any) -> Any:

@@ -55,7 +55,7 @@ def joined(calls: Iterable[Left]) -> list[Left]:
 
 
 @dataclass
-class Region:
+class RegionStatistics:
     """One program of a graph that PyTorch captured.
 
     Attributes:
@@ -88,7 +88,7 @@ class Statistics:
         breaks: why PyTorch ended a graph, with counts.
     """
 
-    regions: Sequence[Region] = ()
+    regions: Sequence[RegionStatistics] = ()
     breaks: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -199,12 +199,12 @@ class Statistics:
         return "\n".join(lines)
 
 
-_regions: list[Region] = []
+_regions: list[RegionStatistics] = []
 _breaks_before = Counter[str]()  # PyTorch's counts at the last reset
 _lock = threading.Lock()
 
 
-def add(region: Region) -> None:
+def add(region: RegionStatistics) -> None:
     """Count a region, and log what PyTorch runs of it."""
     with _lock:
         _regions.append(region)

@@ -12,7 +12,7 @@ from ...native.watch import Watch
 ADDRESS = torch.Tensor.data_ptr
 
 
-class Weights:
+class ModuleWeights:
     """The weights of a module at one time.
 
     Their memory stays alive with this object, so that no other tensor takes its place. The tensors themselves do not.
@@ -63,4 +63,4 @@ def _span(tensor: Any) -> tuple[int, int]:
     return ADDRESS(tensor), (last + 1) * tensor.element_size()
 
 
-__all__ = ["Weights", "can_be_watched"]
+__all__ = ["ModuleWeights", "can_be_watched"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...lowering.elementwise import binary, filled, multiply, negative, select, unary
 from ...lowering.emitter import Emitter, Value, dtype_of
 from ...lowering.movement import cast
-from ..use import Use
+from ..use import GradientUse
 from .elementwise import moved, one_minus, scaled, square
 from .table import flat, gradient_of
 
@@ -49,44 +49,44 @@ _INVERSE: dict[str, Slope] = {
 
 
 @gradient_of(", ".join(DERIVATIVES), "src")
-def by_src(emit: Emitter, use: Use, diff: Value) -> Value:
+def by_src(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return multiply(emit, diff, DERIVATIVES[use.base.kind](emit, use["src"]))
 
 
 @gradient_of(", ".join(_BY_DST), "src")
-def by_dst(emit: Emitter, use: Use, diff: Value) -> Value:
+def by_dst(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return multiply(emit, diff, _BY_DST[use.base.kind](emit, use.result("dst")))
 
 
 @gradient_of(", ".join(_INVERSE), "src")
-def by_inverse(emit: Emitter, use: Use, diff: Value) -> Value:
+def by_inverse(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return binary(emit, "Divide", diff, _INVERSE[use.base.kind](emit, use["src"]))
 
 
 @gradient_of("Negative", "src")
-def opposite(emit: Emitter, use: Use, diff: Value) -> Value:
+def opposite(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return negative(emit, diff)
 
 
 @gradient_of("host Cast", "src")
-def host_cast(emit: Emitter, use: Use, diff: Value) -> Value:
+def host_cast(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return cast(emit, diff, dtype_of(use["src"]))
 
 
 @gradient_of("host Mod", "src_0")
-def remainder(emit: Emitter, use: Use, diff: Value) -> Value:
+def remainder(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return diff
 
 
 @gradient_of("host Mod", "src_1")
-def modulus(emit: Emitter, use: Use, diff: Value) -> Value:
+def modulus(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The number of times that src_1 was subtracted, as a whole number."""
     times = binary(emit, "Divide", binary(emit, "Subtract", use["src_0"], use.result("dst")), use["src_1"])
     return negative(emit, multiply(emit, diff, unary(emit, "Round", times)))
 
 
 @gradient_of("host Pow", "src_0")
-def power(emit: Emitter, use: Use, diff: Value) -> Value:
+def power(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     exponent = cast(emit, use["src_1"], dtype_of(diff))
     slope = multiply(emit, exponent, emit.op("Pow", [use["src_0"], moved(emit, exponent, -1)], edition="host"))
     none = binary(emit, "Equal", exponent, filled(0, exponent))
@@ -94,7 +94,7 @@ def power(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("host Pow", "src_1")
-def exponent(emit: Emitter, use: Use, diff: Value) -> Value:
+def exponent(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     base, dst = use["src_0"], use.result("dst")
     slope = multiply(emit, dst, unary(emit, "Log", base))
     zero = binary(emit, "Equal", dst, filled(0, dst))
@@ -102,10 +102,10 @@ def exponent(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("host ReplaceNaN", "src")
-def number(emit: Emitter, use: Use, diff: Value) -> Value:
+def number(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return select(emit, unary(emit, "IsNaN", use["src"]), filled(0, diff), diff)
 
 
 @gradient_of("host ReplaceNaN", "value")
-def replacement(emit: Emitter, use: Use, diff: Value) -> Value:
+def replacement(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return select(emit, unary(emit, "IsNaN", use["src"]), diff, filled(0, diff))

@@ -14,7 +14,7 @@ from ...lowering.rotary import composed_rotation, rows_of
 from ...opset.dtypes import DataType
 from ...opset.host.attention import scale_of
 from ...opset.shapes import known_dims
-from ..use import Use
+from ..use import GradientUse
 from .table import composed, gradient_of, refused
 
 Gradients = tuple[Value, Value, Value, Value]
@@ -28,7 +28,7 @@ refused(
 
 
 @composed("host Rotary")
-def rotary(emit: Emitter, use: Use) -> Value:
+def rotary(emit: Emitter, use: GradientUse) -> Value:
     cos, sin = use["cos"], use["sin"]
     if use.has("lengths"):
         cos, sin = (rows_of(emit, table, use["lengths"], use.dims("src")[2]) for table in (cos, sin))
@@ -37,7 +37,9 @@ def rotary(emit: Emitter, use: Use) -> Value:
 
 
 @gradient_of("host Attention", "query key value")
-def attention(emit: Emitter, use: Use, diff: Value | None, diff_total: Value | None = None) -> tuple[Value, ...]:
+def attention(
+    emit: Emitter, use: GradientUse, diff: Value | None, diff_total: Value | None = None
+) -> tuple[Value, ...]:
     dst, total = _results(emit, use)
     if diff_total is not None:
         return plain_gradients(emit, use, dst, total, diff, diff_total)[:3]
@@ -47,18 +49,18 @@ def attention(emit: Emitter, use: Use, diff: Value | None, diff_total: Value | N
 
 
 @gradient_of("host Attention", "mask")
-def attention_mask(emit: Emitter, use: Use, diff: Value | None, diff_total: Value | None = None) -> Value:
+def attention_mask(emit: Emitter, use: GradientUse, diff: Value | None, diff_total: Value | None = None) -> Value:
     dst, total = _results(emit, use)
     return plain_gradients(emit, use, dst, total, diff, diff_total)[3]
 
 
 @composed("host AttentionBackward")
-def attention_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
+def attention_backward(emit: Emitter, use: GradientUse) -> tuple[Value, ...]:
     gradients = plain_gradients(emit, use, use["dst"], use["logsumexp"], use["grad_dst"], None)[:3]
     return tuple(cast(emit, gradient_, use.dtype) for gradient_ in gradients)
 
 
-def _results(emit: Emitter, use: Use) -> tuple[Value, Value]:
+def _results(emit: Emitter, use: GradientUse) -> tuple[Value, Value]:
     """dst and logsumexp, which is computed again if the op does not give it."""
     if use.gives("logsumexp"):
         return use.result("dst"), use.result("logsumexp")
@@ -72,7 +74,7 @@ def _diff(diff: Value | None, dst: Value) -> Value:
 
 
 def plain_gradients(
-    emit: Emitter, use: Use, dst: Value, total: Value, diff: Value | None, diff_total: Value | None
+    emit: Emitter, use: GradientUse, dst: Value, total: Value, diff: Value | None, diff_total: Value | None
 ) -> Gradients:
     """The gradients of query, key, value and mask by ops on all scores."""
     wide = DataType.float64 if use.dtype is DataType.float64 else DataType.f32

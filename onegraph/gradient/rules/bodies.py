@@ -7,13 +7,13 @@ from ...lowering.emitter import Emitter, Value
 from ...lowering.movement import cast
 from ...opset.bodies import BODIES
 from ...opset.dtypes import DataType
-from ..use import Use
+from ..use import GradientUse
 from . import elementwise, normalization  # noqa: F401  (an op with rules of its own needs no composition)
 from .table import RULES, composed
 
 
 @composed(", ".join(kind for kind in BODIES if kind not in RULES))
-def by_body(emit: Emitter, use: Use) -> tuple[Value, ...]:
+def by_body(emit: Emitter, use: GradientUse) -> tuple[Value, ...]:
     """The results of the body. Normalizations are computed in f32, as the specification has it."""
     is_wide = use.base.category == "normalization"
     ports = [port.name for port in use.base.inputs]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...lowering.emitter import Emitter, Value
 from ...opset.convolution_geometry import convolution_geometry
-from ..use import Use, shape_for
+from ..use import GradientUse, shape_for
 from .table import gradient_of
 
 # The gradient with respect to the source of a convolution is the gradient op of its data, and so on. Each row is an op,
@@ -33,8 +33,8 @@ _SHAPES = {
 }
 
 
-def _rule(port: str, kind: str, sources: Sequence[str]) -> Callable[[Emitter, Use, Value], Value]:
-    def convolution_gradient(emit: Emitter, use: Use, diff: Value) -> Value:
+def _rule(port: str, kind: str, sources: Sequence[str]) -> Callable[[Emitter, GradientUse, Value], Value]:
+    def convolution_gradient(emit: Emitter, use: GradientUse, diff: Value) -> Value:
         attrs: dict[str, object] = {**use.shared(kind, without=_SHAPES.values())}
         inputs = [diff if source == "diff" else use[source] for source in sources]
         if kind in _SHAPES:
@@ -47,7 +47,7 @@ def _rule(port: str, kind: str, sources: Sequence[str]) -> Callable[[Emitter, Us
     return convolution_gradient
 
 
-def _output_padding(use: Use) -> list[int]:
+def _output_padding(use: GradientUse) -> list[int]:
     """The output_padding of the ConvTranspose whose result has the shape of the wide side of this gradient op.
 
     The gradient ops take any wide side that the window maps to the narrow side, if they have no output_padding.
@@ -71,5 +71,5 @@ for _line in _GRADIENTS.strip().split("\n"):
 
 
 @gradient_of("Convolution, ConvTranspose", "bias")
-def bias(emit: Emitter, use: Use, diff: Value) -> Value:
+def bias(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lowering.emitter import Emitter, Value, numbers
 from ...lowering.movement import dims_of, reshape, unsqueeze
 from ...lowering.sampling import composed_grid_sample
-from ..use import Use
+from ..use import GradientUse
 from .indexing import zeros_like
 from .table import composed, gradient_of, refused
 
@@ -15,7 +15,7 @@ refused("host Compress", "the shape of its result depends on the condition; mult
 
 
 @gradient_of("MaxPoolPlaces", "src")
-def max_pool_places(emit: Emitter, use: Use, diff: Value | None, _places: None = None) -> Value | None:
+def max_pool_places(emit: Emitter, use: GradientUse, diff: Value | None, _places: None = None) -> Value | None:
     if diff is None:
         return None
     zeros = reshape(emit, zeros_like(emit, use["src"], diff), numbers(-1))
@@ -26,12 +26,12 @@ def max_pool_places(emit: Emitter, use: Use, diff: Value | None, _places: None =
 
 
 @gradient_of("MaxUnpool", "src")
-def max_unpool(emit: Emitter, use: Use, diff: Value) -> Value:
+def max_unpool(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return emit.op("GatherND", [reshape(emit, diff, numbers(-1)), unsqueeze(emit, use["indices"], [-1])])
 
 
 @composed("host GridSample")
-def grid_sample(emit: Emitter, use: Use) -> Value:
+def grid_sample(emit: Emitter, use: GradientUse) -> Value:
     mode, padding = use.call.string("mode"), use.call.string("padding")
     aligned = use.call.flag("align_corners")
     return composed_grid_sample(emit, use["src"], use["grid"], mode, padding, align_corners=aligned)

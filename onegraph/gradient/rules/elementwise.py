@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lowering.elementwise import add, binary, filled, multiply, negative, select, unary
 from ...lowering.emitter import Emitter, Value, dtype_of, is_known
 from ...lowering.movement import NATIVE
-from ..use import Use
+from ..use import GradientUse
 from .table import flat, gradient_of
 
 flat("Round", "it is constant between its steps")
@@ -16,19 +16,19 @@ FROM_SRC = "Abs, GELU, HardSigmoid, HardSwish, Mish, SoftPlus"
 
 
 @gradient_of(FROM_DST, "src")
-def from_dst(emit: Emitter, use: Use, diff: Value) -> Value:
+def from_dst(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     kind = f"{use.base.kind}Backward"
     return emit.op(kind, [use.result("dst"), diff], {**use.shared(kind), "use_dst": True})
 
 
 @gradient_of(FROM_SRC, "src")
-def from_src(emit: Emitter, use: Use, diff: Value) -> Value:
+def from_src(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     kind = f"{use.base.kind}Backward"
     return emit.op(kind, [use["src"], diff], use.shared(kind))
 
 
 @gradient_of("LeakyReLU", "src")
-def leaky_relu(emit: Emitter, use: Use, diff: Value) -> Value:
+def leaky_relu(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     alpha = use.call.f32("alpha")
     by_dst = alpha > 0  # dst has the sign of src
     above = emit.op("ReLUBackward", [use.result("dst") if by_dst else use["src"], diff], {"use_dst": by_dst})
@@ -36,27 +36,27 @@ def leaky_relu(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Exp", "src")
-def exp(emit: Emitter, use: Use, diff: Value) -> Value:
+def exp(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return multiply(emit, diff, use.result("dst"))
 
 
 @gradient_of("Log", "src")
-def log(emit: Emitter, use: Use, diff: Value) -> Value:
+def log(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return binary(emit, "Divide", diff, use["src"])
 
 
 @gradient_of("Reciprocal", "src")
-def reciprocal(emit: Emitter, use: Use, diff: Value) -> Value:
+def reciprocal(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return negative(emit, multiply(emit, diff, square(emit, use.result("dst"))))
 
 
 @gradient_of("Square", "src")
-def square_(emit: Emitter, use: Use, diff: Value) -> Value:
+def square_(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return multiply(emit, diff, scaled(emit, use["src"], 2))
 
 
 @gradient_of("Pow", "src")
-def pow_(emit: Emitter, use: Use, diff: Value) -> Value | None:
+def pow_(emit: Emitter, use: GradientUse, diff: Value) -> Value | None:
     beta = use.call.f32("beta")
     if beta in (0, 1):
         return None if beta == 0 else diff

@@ -12,7 +12,7 @@ from ...lowering.movement import as_s64, concat, dims_of, expand, reshape, trans
 from ...lowering.reduction import reduce
 from ...lowering.shares import Shares
 from ...opset.shapes import known, known_dims, normalize_axis
-from ..use import Scattered, Use
+from ..use import GradientUse, Scattered
 from .elementwise import one_minus
 from .table import flat, gradient_of, refused
 
@@ -31,7 +31,7 @@ def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
 
 
 @gradient_of("Gather", "src")
-def gather(emit: Emitter, use: Use, diff: Value) -> Value | Scattered:
+def gather(emit: Emitter, use: GradientUse, diff: Value) -> Value | Scattered:
     axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
     if axis:
         return taken_back(emit, use["src"], use["indices"], diff, axis)
@@ -55,12 +55,12 @@ def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int
 
 
 @gradient_of("GatherElements", "src")
-def gather_elements(emit: Emitter, use: Use, diff: Value) -> Scattered:
+def gather_elements(emit: Emitter, use: GradientUse, diff: Value) -> Scattered:
     return Scattered(diff, "ScatterElements", use["indices"], {"axis": use.call.s64("axis"), "reduction": "add"})
 
 
 @gradient_of("GatherND", "src")
-def gather_nd(emit: Emitter, use: Use, diff: Value) -> Scattered:
+def gather_nd(emit: Emitter, use: GradientUse, diff: Value) -> Scattered:
     indices, batch = as_s64(emit, use["indices"]), use.call.s64("batch_dims")
     if batch:
         dims = use.dims("indices")
@@ -70,7 +70,7 @@ def gather_nd(emit: Emitter, use: Use, diff: Value) -> Scattered:
 
 
 @gradient_of("WeightedGather", "src")
-def weighted(emit: Emitter, use: Use, diff: Value) -> Value:
+def weighted(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
     indices = np.reshape(use.value("indices"), use.dims("indices")).astype(np.int64)
     places = np.arange(float(indices.size)).reshape(indices.shape)
@@ -80,7 +80,7 @@ def weighted(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("WeightedGather", "weights")
-def weights(emit: Emitter, use: Use, diff: Value) -> Value:
+def weights(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The sums of the products of the gradient and the elements at the indices; 0 where an index adds nothing."""
     axis, rank = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0, use.call.rank("src") or 0
     indices = as_s64(emit, use["indices"])
@@ -92,7 +92,7 @@ def weights(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("ScatterElements, ScatterND", "src")
-def scattered_into(emit: Emitter, use: Use, diff: Value) -> Value:
+def scattered_into(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     reduction = use.call.string("reduction")
     if reduction == "add":
         return diff
@@ -105,7 +105,7 @@ def scattered_into(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("ScatterElements, ScatterND", "updates")
-def updates(emit: Emitter, use: Use, diff: Value) -> Value:
+def updates(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     reduction = use.call.string("reduction")
     if reduction in ("add", "none"):
         return _gather(emit, use, diff)
@@ -115,7 +115,7 @@ def updates(emit: Emitter, use: Use, diff: Value) -> Value:
     return multiply(emit, best, _gather(emit, use, _share(emit, use, diff)))
 
 
-def _other_factors(emit: Emitter, use: Use) -> Value:
+def _other_factors(emit: Emitter, use: GradientUse) -> Value:
     """For each update, the product of src and of the other updates of its element, of which some may be 0."""
     updates = use["updates"]
     zero, unit = filled(0, updates), _ones(emit, updates)
@@ -135,42 +135,42 @@ def _best(emit: Emitter, value: Value, extreme: Value) -> Value:
     return select(emit, binary(emit, "Equal", value, extreme), _ones(emit, value), filled(0, value))
 
 
-def _share(emit: Emitter, use: Use, diff: Value) -> Value:
+def _share(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient divided by the number of equal extremes."""
     best = _best(emit, use["src"], use.result("dst"))
     best_update = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
     return binary(emit, "Divide", diff, _scatter(emit, use, best, best_update, "add"))
 
 
-def _scatter(emit: Emitter, use: Use, src: Value, values: Value, reduction: str) -> Value:
+def _scatter(emit: Emitter, use: GradientUse, src: Value, values: Value, reduction: str) -> Value:
     attrs = {**use.call.given, "reduction": reduction}
     return emit.op(_kind(use), [src, use["indices"], values], attrs)
 
 
-def _gather(emit: Emitter, use: Use, src: Value) -> Value:
+def _gather(emit: Emitter, use: GradientUse, src: Value) -> Value:
     if _kind(use) == "ScatterND":
         return emit.op("GatherND", [src, use["indices"]])
     return emit.op("GatherElements", [src, use["indices"]], {"axis": use.call.s64("axis")})
 
 
-def _kind(use: Use) -> str:
+def _kind(use: GradientUse) -> str:
     return use.base.kind.removeprefix("host ")
 
 
 @gradient_of("TopK", "src")
-def top_k(emit: Emitter, use: Use, diff: Value | None, _indices: None = None) -> Scattered | None:
+def top_k(emit: Emitter, use: GradientUse, diff: Value | None, _indices: None = None) -> Scattered | None:
     attrs = {"axis": use.call.s64("axis"), "reduction": "add"}
     return None if diff is None else Scattered(diff, "ScatterElements", use.result("indices"), attrs)
 
 
 @gradient_of("CumSum", "src")
-def cum_sum(emit: Emitter, use: Use, diff: Value) -> Value:
+def cum_sum(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     attrs: Mapping[str, object] = {**use.call.given, "reverse": not use.call.flag("reverse")}
     return emit.op("CumSum", [diff], attrs)
 
 
 @gradient_of("OneHot", "values")
-def one_hot(emit: Emitter, use: Use, diff: Value) -> Value:
+def one_hot(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The sum of the gradient where values[0] is, and where values[1] is."""
     ends = np.array([0, 1], dtype_of(diff).numpy)
     hot = emit.op("OneHot", [use["indices"], use["depth"], ends], dict(use.call.given))

@@ -7,13 +7,13 @@ from ...lowering.layers import matmul
 from ...lowering.movement import reshape, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.shapes import known, known_dims
-from ..use import Product, Use
+from ..use import GradientUse, MatrixGradient
 from .binary import operand
 from .table import gradient_of
 
 
 @gradient_of("MatMul", "src")
-def src(emit: Emitter, use: Use, diff: Value) -> Value:
+def src(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     weights, diff = _matrix(emit, use, "weights", diff), _matrices(emit, use, diff)
     turned, turned_weights = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if turned:
@@ -24,13 +24,13 @@ def src(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("MatMul", "weights")
-def weights(emit: Emitter, use: Use, diff: Value) -> Value | Product:
+def weights(emit: Emitter, use: GradientUse, diff: Value) -> Value | MatrixGradient:
     source, diff = _matrix(emit, use, "src", diff), _matrices(emit, use, diff)
     turned, turned_src = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
     if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
         source, diff = (reshape(emit, matrix, numbers(-1, matrix.shape[-1])) for matrix in (source, diff))  # type: ignore[index, arg-type]
     if not turned and use.call.rank("weights") == 2 and _are_few(source, diff):
-        return Product(diff, source) if turned_src else Product(source, diff)
+        return MatrixGradient(diff, source) if turned_src else MatrixGradient(source, diff)
     if turned_src:
         product = matmul(emit, diff, source, transpose_a=True, transpose_b=turned)
     else:
@@ -39,7 +39,7 @@ def weights(emit: Emitter, use: Use, diff: Value) -> Value | Product:
 
 
 @gradient_of("MatMul", "bias")
-def bias(emit: Emitter, use: Use, diff: Value) -> Value:
+def bias(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return diff
 
 
@@ -59,24 +59,24 @@ def _are_few(source: Value, diff: Value) -> bool:
     return 2 * rows * (inputs + outputs) <= inputs * outputs
 
 
-def _turned(use: Use, attribute: str, port: str) -> bool:
+def _turned(use: GradientUse, attribute: str, port: str) -> bool:
     return use.call.flag(attribute) and (use.call.rank(port) or 0) > 1
 
 
-def _matrix(emit: Emitter, use: Use, port: str, diff: Value) -> Value:
+def _matrix(emit: Emitter, use: GradientUse, port: str, diff: Value) -> Value:
     """An input as matrices: a vector is one row of src, or one column of the weights."""
     value = operand(emit, use, port, diff)
     return unsqueeze(emit, value, [0 if port == "src" else 1]) if rank_of(value) == 1 else value
 
 
-def _matrices(emit: Emitter, use: Use, diff: Value) -> Value:
+def _matrices(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient with the axes that a vector lacks."""
     if use.call.rank("weights") == 1:
         diff = unsqueeze(emit, diff, [-1])
     return unsqueeze(emit, diff, [-2]) if use.call.rank("src") == 1 else diff
 
 
-def _without_axis(emit: Emitter, use: Use, gradient_: Value, port: str, axis: int) -> Value:
+def _without_axis(emit: Emitter, use: GradientUse, gradient_: Value, port: str, axis: int) -> Value:
     """The gradient with respect to a vector: summed over the batches, without the axis that the vector lacks."""
     if use.call.rank(port) != 1:
         return gradient_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowering.emitter import Emitter, Value
-from ..use import Use
+from ..use import GradientUse
 from .table import flat, gradient_of, refused
 
 flat("GenIndex, host NonMaxSuppression", "its result is an index")
@@ -20,6 +20,6 @@ refused("host AllReduceStart, host AllReduceDone", "gradients are averaged after
 
 
 @gradient_of("Dropout", "src")
-def dropout(emit: Emitter, use: Use, diff: Value, _mask: None = None) -> Value:
+def dropout(emit: Emitter, use: GradientUse, diff: Value, _mask: None = None) -> Value:
     """The seed and the offset decide which elements are dropped, so the same ones are dropped again."""
     return emit.op("Dropout", [diff, use["seed"], use["offset"], use["probability"]], outputs=["dst"])

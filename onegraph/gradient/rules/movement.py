@@ -14,31 +14,31 @@ from ...lowering.reduction import reduce
 from ...lowering.shares import Shares, padded_places, shared
 from ...opset.host.movement_shapes import slices
 from ...opset.shapes import known, normalize_axis
-from ..use import Piece, Use
+from ..use import GradientUse, Piece
 from .indexing import taken_back
 from .table import gradient_of
 
 
 @gradient_of("Reorder", "src")
-def same(emit: Emitter, use: Use, diff: Value) -> Value:
+def same(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return diff
 
 
 @gradient_of("StaticReshape, Reshape, Squeeze, Unsqueeze, DynamicReshape-1", "src input")
-def reshaped(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
+def reshaped(emit: Emitter, use: GradientUse, diff: Value) -> tuple[Value, Value]:
     gradient_ = reshape(emit, diff, dims_of(emit, use.source))
     return gradient_, gradient_
 
 
 @gradient_of("StaticTranspose, Transpose", "src")
-def transposed(emit: Emitter, use: Use, diff: Value) -> Value:
+def transposed(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     rank = use.call.rank("src") or 0
     order = [axis % rank for axis in use.call.s64s("order")] if rank else []
     return transpose(emit, diff, np.argsort(order or [*reversed(range(rank))]).tolist())
 
 
 @gradient_of("Concat", "src_i")
-def parted(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
+def parted(emit: Emitter, use: GradientUse, diff: Value) -> list[Value | None]:
     shapes = [None if tensor is None else tensor.shape for tensor in use.call.inputs]
     axis = normalize_axis(use.call.s64("axis"), rank_of(diff) or 0) or 0
     sizes = [None if shape is None else shape[axis] for shape in shapes]
@@ -54,24 +54,24 @@ def parted(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
 
 
 @gradient_of("Expand", "src")
-def expanded(emit: Emitter, use: Use, diff: Value) -> Value:
+def expanded(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return diff
 
 
 @gradient_of("SumTo", "src")
-def summed(emit: Emitter, use: Use, diff: Value) -> Value:
+def summed(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return expand(emit, diff, dims_of(emit, use["src"]))
 
 
 @gradient_of("Tile", "src")
-def tiled(emit: Emitter, use: Use, diff: Value) -> Value:
+def tiled(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     dims, repeats = sizes_of(use, "src"), use.value("repeats")
     pairs = [end for pair in zip(repeats, dims, strict=True) for end in pair]
     parts = reshape(emit, diff, numbers(*pairs))
     return reduce(emit, "ReduceSum", parts, [*range(0, len(pairs), 2)], keep=False) if dims else diff
 
 
-def sizes_of(use: Use, port: str) -> tuple[int, ...]:
+def sizes_of(use: GradientUse, port: str) -> tuple[int, ...]:
     """The shape of an input for a reshape: a single unknown dim is -1.
 
     Raises:
@@ -84,7 +84,7 @@ def sizes_of(use: Use, port: str) -> tuple[int, ...]:
 
 
 @gradient_of("Slice", "src")
-def sliced(emit: Emitter, use: Use, diff: Value) -> Value | Piece:
+def sliced(emit: Emitter, use: GradientUse, diff: Value) -> Value | Piece:
     """Zeros around the gradient, and between its elements where the steps are longer than 1."""
     dims, parts = use.call.shape("src"), slices(use.call)
     full = slice(None)
@@ -112,7 +112,7 @@ def sliced(emit: Emitter, use: Use, diff: Value) -> Value | Piece:
     return Piece(diff, cut[0], before[cut[0]]) if len(cut) == 1 else pad(emit, diff, before, after)
 
 
-def _sliced_later(emit: Emitter, use: Use, diff: Value) -> Value:
+def _sliced_later(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient where the sizes, or where the slices begin and end, are known when a graph is compiled."""
     axes = use.value("axes") if use.has("axes") else tuple(range(use.dims("starts")[0]))
     sources, rows = [use["src"]], []
@@ -168,7 +168,7 @@ def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
 
 
 @gradient_of("Pad", "src")
-def padded(emit: Emitter, use: Use, diff: Value) -> Value:
+def padded(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     pads, rank = use.value("pads"), use.call.rank("src") or 0
     before, after = pads[:rank], pads[rank:]
     if use.call.string("mode") == "constant":
@@ -184,7 +184,7 @@ def padded(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Pad", "value")
-def padding(emit: Emitter, use: Use, diff: Value) -> Value:
+def padding(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The sum of the gradient where the padding is: of all of it, less that of src."""
     inner = padded(emit, use, diff)
     sums = [reduce(emit, "ReduceSum", tensor, None, keep=False) for tensor in (diff, inner)]
@@ -192,5 +192,5 @@ def padding(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Triangle", "src")
-def triangle(emit: Emitter, use: Use, diff: Value) -> Value:
+def triangle(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return emit.op("Triangle", [diff], dict(use.call.given))

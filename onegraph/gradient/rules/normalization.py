@@ -11,7 +11,7 @@ from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import DEFAULT_MOMENTUM
 from ...opset.ops.normalization_shapes import begin_axis
-from ..use import Use
+from ..use import GradientUse
 from .binary import along_channels
 from .elementwise import scaled
 from .reduction import averaged
@@ -28,7 +28,7 @@ def wide(emit: Emitter, value: Value) -> Value:
     return cast(emit, value, DataType.f32)
 
 
-def other_axes(use: Use, rank: int) -> list[int]:
+def other_axes(use: GradientUse, rank: int) -> list[int]:
     """The axes but that of the channels."""
     channel = rank - 1 if use.call.string("data_format") == "NXC" else 1
     return [axis for axis in range(rank) if axis != channel]
@@ -40,7 +40,7 @@ def other_axes(use: Use, rank: int) -> list[int]:
 @gradient_of("BatchNormForwardTraining", "src gamma beta")
 def batch_norm(
     emit: Emitter,
-    use: Use,
+    use: GradientUse,
     diff: Value | None,
     d_running_mean: Value | None,
     d_running_variance: Value | None,
@@ -71,7 +71,7 @@ def batch_norm(
 @gradient_of("BatchNormForwardTraining", "mean variance")
 def running(
     emit: Emitter,
-    use: Use,
+    use: GradientUse,
     _diff: Value | None,
     d_running_mean: Value | None,
     d_running_variance: Value | None,
@@ -85,7 +85,7 @@ def running(
     )
 
 
-def _momentum(use: Use) -> float:
+def _momentum(use: GradientUse) -> float:
     return use.call.f32("momentum") if use.call.has("momentum") else DEFAULT_MOMENTUM
 
 
@@ -118,7 +118,7 @@ def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None],
 # Layers ---------------------------------------------------------------------------------------------------------------
 
 
-def _begin(use: Use) -> int:
+def _begin(use: GradientUse) -> int:
     begin = begin_axis(use.call)
     if begin is None:
         raise UnsupportedError(
@@ -129,7 +129,7 @@ def _begin(use: Use) -> int:
 
 @gradient_of("LayerNorm", "src gamma beta")
 def layer_norm(
-    emit: Emitter, use: Use, diff: Value | None, d_mean: Value | None = None, d_variance: Value | None = None
+    emit: Emitter, use: GradientUse, diff: Value | None, d_mean: Value | None = None, d_variance: Value | None = None
 ) -> tuple[Value | None, ...]:
     src, affine = use["src"], [use[port] for port in ("gamma", "beta") if use.has(port)]
     mean, variance = _statistics(emit, use, affine)
@@ -143,7 +143,7 @@ def layer_norm(
     return total(emit, gradients[0], moments_gradient(emit, src, spread, range(begin, rank))), *gradients[1:]
 
 
-def _statistics(emit: Emitter, use: Use, affine: Sequence[Value]) -> tuple[Value, Value]:
+def _statistics(emit: Emitter, use: GradientUse, affine: Sequence[Value]) -> tuple[Value, Value]:
     """The mean and the variance: results of the op, or of another one like it that keeps them."""
     if use.gives("variance"):
         return use.result("mean"), use.result("variance")
@@ -161,7 +161,7 @@ def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
 
 
 @gradient_of("SoftMax", "src")
-def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None = None) -> Value | None:
+def softmax(emit: Emitter, use: GradientUse, diff: Value | None, d_stats: Value | None = None) -> Value | None:
     """stats is the logarithm of the sum, whose gradient is dst."""
     dst, axis = use.result("dst"), use.call.s64("axis")
     gradient_: Value | None = None
@@ -173,5 +173,5 @@ def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None =
 
 
 @gradient_of("LogSoftmax", "src")
-def log_softmax(emit: Emitter, use: Use, diff: Value) -> Value:
+def log_softmax(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return emit.op("LogSoftmaxBackward", [diff, use.result("dst")], {"axis": use.call.s64("axis")})

@@ -8,17 +8,17 @@ from ...lowering.elementwise import multiply
 from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
 from ...lowering.movement import reshape, transpose
 from ...opset.ops.pooling import PoolGeometry, pool_geometry
-from ..use import Use, shape_for
+from ..use import GradientUse, shape_for
 from .table import gradient_of
 
 
 @gradient_of("MaxPool", "src")
-def max_pool(emit: Emitter, use: Use, diff: Value) -> Value:
+def max_pool(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return emit.op("MaxPoolBackward", [use["src"], diff], use.shared("MaxPoolBackward"))
 
 
 @gradient_of("MaxPoolBackward", "src diff_dst")
-def max_pool_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
+def max_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> tuple[None, Value]:
     """The elements at the maxima of src: all elements of each window are gathered, and the first maximum is taken."""
     use.dims("src")
     geometry = pool_geometry(use.call)
@@ -64,13 +64,13 @@ def window_elements(geometry: PoolGeometry) -> tuple[Array, Array]:
 
 
 @gradient_of("AvgPool", "src")
-def avg_pool(emit: Emitter, use: Use, diff: Value) -> Value:
+def avg_pool(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     shape, operand = shape_for(emit, "src_shape", use["src"])
     return emit.op("AvgPoolBackward", [diff, *operand], {**use.shared("AvgPoolBackward"), **shape})
 
 
 @gradient_of("AvgPoolBackward", "diff_dst")
-def avg_pool_backward(emit: Emitter, use: Use, diff: Value) -> Value:
+def avg_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """AvgPool with the same windows; diff_dst tells whether a last partial step counts."""
     geometry = pool_geometry(use.call)
     uses = () if geometry is None else zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)

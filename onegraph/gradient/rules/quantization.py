@@ -12,7 +12,7 @@ from ...lowering.movement import cast, reshape
 from ...lowering.reduction import reduce
 from ...opset.ops.quantization import scale_axis
 from ...opset.shapes import known_dims
-from ..use import Use
+from ..use import GradientUse
 from .table import gradient_of, refused
 
 refused(
@@ -22,17 +22,17 @@ refused(
 
 
 @gradient_of("Dequantize, DynamicDequantize", "src")
-def quantized(emit: Emitter, use: Use, diff: Value) -> None:
+def quantized(emit: Emitter, use: GradientUse, diff: Value) -> None:
     """Integers have no gradient; an op that rounds numbers to them is refused."""
 
 
 @gradient_of("TypeCast", "src")
-def type_cast(emit: Emitter, use: Use, diff: Value) -> Value:
+def type_cast(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return cast(emit, diff, dtype_of(use["src"]))
 
 
 @gradient_of("DynamicDequantize", "scales")
-def scales(emit: Emitter, use: Use, diff: Value) -> Value:
+def scales(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient times src - zps, which the op computes with scales of 1, summed over the elements of a scale."""
     shape, dims = use.dims("scales"), use.dims("src")
     units = np.ones(shape, dtype_of(use["scales"]).numpy)

@@ -19,13 +19,13 @@ from ...lowering.movement import concat, reshape, slice_
 from ...lowering.recurrence import from_blocks, in_blocks
 from ...lowering.reduction import reduce
 from ...opset.shapes import known_dims
-from ..use import Use
+from ..use import GradientUse
 from .table import gradient_of
 
 MAX_STEPS = 1024
 
 
-def refuse_many_steps(use: Use, steps: int) -> None:
+def refuse_many_steps(use: GradientUse, steps: int) -> None:
     """Raise UnsupportedError for more steps than a graph of all of them should have."""
     if not 0 < steps <= MAX_STEPS:
         text = f"{steps} steps; expected at most {MAX_STEPS}"
@@ -34,7 +34,7 @@ def refuse_many_steps(use: Use, steps: int) -> None:
 
 @gradient_of("host Recurrence", "inputs weights hidden cell")
 def recurrence(
-    emit: Emitter, use: Use, diff: Value | None, diff_last: Value | None = None, diff_cell: Value | None = None
+    emit: Emitter, use: GradientUse, diff: Value | None, diff_last: Value | None = None, diff_cell: Value | None = None
 ) -> tuple[Value | None, ...]:
     steps, batch, directions, gates, units = use.dims("inputs")
     refuse_many_steps(use, steps)

@@ -15,12 +15,12 @@ from ...lowering.reduction import reduce
 from ...opset.dtypes import DataType
 from ...opset.ops.reduction import reduced_axes
 from ...opset.shapes import known, known_dims
-from ..use import Use
+from ..use import GradientUse
 from .elementwise import with_sign_of
 from .table import gradient_of
 
 
-def axes_of(use: Use) -> tuple[int, ...]:
+def axes_of(use: GradientUse) -> tuple[int, ...]:
     """The axes that the op reduces, counted from 0."""
     axes = reduced_axes(use.call)
     if axes is None:
@@ -28,12 +28,12 @@ def axes_of(use: Use) -> tuple[int, ...]:
     return axes
 
 
-def as_kept(emit: Emitter, use: Use, value: Value) -> Value:
+def as_kept(emit: Emitter, use: GradientUse, value: Value) -> Value:
     """A value of the shape of dst with size 1 along the axes that the op reduced."""
     return value if use.call.flag("keep_dims") else unsqueeze(emit, value, axes_of(use)) if axes_of(use) else value
 
 
-def widened(emit: Emitter, use: Use, value: Value) -> Value:
+def widened(emit: Emitter, use: GradientUse, value: Value) -> Value:
     """A value of the shape of dst in the shape of src."""
     return expand(emit, as_kept(emit, use, value), dims_of(emit, use["src"]))
 
@@ -58,22 +58,22 @@ def averaged(emit: Emitter, value: Value, src: Value, axes: Sequence[int]) -> Va
 
 
 @gradient_of("ReduceSum", "src")
-def reduce_sum(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_sum(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return widened(emit, use, diff)
 
 
 @gradient_of("ReduceMean", "src")
-def reduce_mean(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_mean(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return widened(emit, use, averaged(emit, diff, use["src"], axes_of(use)))
 
 
 @gradient_of("ReduceL1", "src")
-def reduce_l1(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_l1(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     return with_sign_of(emit, use["src"], widened(emit, use, diff))
 
 
 @gradient_of("ReduceL2", "src")
-def reduce_l2(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_l2(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     norm = use.result("dst")
     zero = filled(0, norm)
     share = select(emit, binary(emit, "Equal", norm, zero), zero, binary(emit, "Divide", diff, norm))
@@ -81,7 +81,7 @@ def reduce_l2(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("ReduceMax, ReduceMin", "src")
-def reduce_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_extreme(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """Equal extremes get equal shares, as in PyTorch's amax."""
     src = use["src"]
     best = binary(emit, "Equal", src, as_kept(emit, use, use.result("dst")))
@@ -91,7 +91,7 @@ def reduce_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("ReduceProd", "src")
-def reduce_prod(emit: Emitter, use: Use, diff: Value) -> Value:
+def reduce_prod(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The product of the other elements, which is not a quotient where an element is 0."""
     src, axes = use["src"], axes_of(use)
     zero, unit = filled(0, src), expand(emit, filled(1, src), dims_of(emit, src))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import DataType
-from ..schema import Call, Finding, Schema, TensorType
+from ..schema import Call, RuleFinding, Schema, TensorType
 from ..signature import AttrValue, Shape
 from ..unsettled import UnsettledCall
 
@@ -139,8 +139,8 @@ def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) ->
 
 
 def edition_words(
-    schema: Schema, base: Schema, finding: Finding, attrs: Mapping[str, AttrValue] | None = None
-) -> Finding:
+    schema: Schema, base: Schema, finding: RuleFinding, attrs: Mapping[str, AttrValue] | None = None
+) -> RuleFinding:
     """Translate a finding of a rule into the edition's names of attributes, ports and attribute values.
 
     ``attrs`` are the attributes in the edition's vocabulary. With them, shapes are shown in the edition's axis order

@@ -21,7 +21,7 @@ from ..ops.movement import (
     transpose_shape,
     zero_has_source,
 )
-from ..schema import Call, Finding, Rule, Schema, same_shape
+from ..schema import Call, Rule, RuleFinding, Schema, same_shape
 from ..shapes import broadcast, compatible, of_rank, show
 from ..signature import FLOATS, Attribute, Row, Shape, ports, rows
 from .dialect import in_words
@@ -37,7 +37,7 @@ def borrowed(rule: Rule, view: View) -> Rule:
     Findings are translated back to the names of the legacy op.
     """
 
-    def found(call: Call) -> Iterable[Finding]:
+    def found(call: Call) -> Iterable[RuleFinding]:
         seen = view(call)
         if seen is None:
             return
@@ -47,7 +47,7 @@ def borrowed(rule: Rule, view: View) -> Rule:
         words = {their.name: our.name for their, our in pairs}
         for finding in rule(seen):
             where = words.get(finding.where, finding.where)
-            yield Finding(where, finding.given, in_words(finding.expected, words), in_words(finding.fix, words))
+            yield RuleFinding(where, finding.given, in_words(finding.expected, words), in_words(finding.fix, words))
 
     found.__name__, found.__doc__ = rule.__name__, rule.__doc__
     return found
@@ -93,19 +93,19 @@ def logical(kind: str, name: str, doc: str) -> Schema:
 # Gradients of Pow ----------------------------------------------------------------------------------------------------
 
 
-def gradient_fits(call: Call) -> Iterable[Finding]:
+def gradient_fits(call: Call) -> Iterable[RuleFinding]:
     """input_forward and exponent broadcast, and output_delta and result_forward have the shape of the result."""
     source, exponent = call.shape("input_forward"), call.shape("exponent")
     try:
         target = broadcast(source, exponent)
     except ValueError:
-        yield Finding("exponent", f"shape {show(exponent)}", f"a shape that broadcasts with {show(source)}")
+        yield RuleFinding("exponent", f"shape {show(exponent)}", f"a shape that broadcasts with {show(source)}")
         return
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         if port.name not in ("output_delta", "result_forward") or tensor is None:
             continue
         if not compatible(tensor.shape, target):
-            yield Finding(port.name, f"shape {show(tensor.shape)}", f"shape {show(target)} of the result of Pow")
+            yield RuleFinding(port.name, f"shape {show(tensor.shape)}", f"shape {show(target)} of the result of Pow")
 
 
 # Contents that decide shapes -----------------------------------------------------------------------------------------
@@ -129,28 +129,28 @@ def as_static(kind: str, name: str) -> View:
 def vector(name: str) -> Rule:
     """Make the rule that input ``name`` has one axis."""
 
-    def parameter_vector(call: Call) -> Iterable[Finding]:
+    def parameter_vector(call: Call) -> Iterable[RuleFinding]:
         """The input that gives a shape or an order has one axis."""
         if call.rank(name) not in (None, 1):
-            yield Finding(name, f"rank {call.rank(name)}", "a tensor of rank 1")
+            yield RuleFinding(name, f"rank {call.rank(name)}", "a tensor of rank 1")
 
     return parameter_vector
 
 
-def shape_values(call: Call) -> Iterable[Finding]:
+def shape_values(call: Call) -> Iterable[RuleFinding]:
     """No dim is below -1."""
     found = contents(call, "shape")
     if found is not None and any(dim < -1 for dim in found):
-        yield Finding("shape", list(found), "dims of -1 or more")
+        yield RuleFinding("shape", list(found), "dims of -1 or more")
 
 
-def order_length(call: Call) -> Iterable[Finding]:
+def order_length(call: Call) -> Iterable[RuleFinding]:
     """An order with unknown elements has one element for each axis, or no elements."""
     if contents(call, "order") is not None:
         return
     shape, rank = call.shape("order"), call.rank("input")
     if rank is not None and shape is not None and len(shape) == 1 and shape[0] not in (None, 0, rank):
-        yield Finding(
+        yield RuleFinding(
             "order", counted(shape[0], "element"), f"{rank}, one for each axis of input, or none to reverse them"
         )
 
@@ -175,15 +175,15 @@ def transposed(call: Call) -> tuple[Shape, ...]:
     return (of_rank(rank),)
 
 
-def indices_in_range(call: Call) -> Iterable[Finding]:
+def indices_in_range(call: Call) -> Iterable[RuleFinding]:
     """Every index is within the first axis of the input; negative ones count from its end."""
     shape, tensor = call.shape("input"), call.input("indices")
     if shape == ():
-        yield Finding("input", "shape []", "at least one axis")
+        yield RuleFinding("input", "shape []", "at least one axis")
     elif shape is not None and shape[0] is not None and tensor is not None and tensor.value is not None:
         beyond = sorted({int(index) for index in tensor.value.ravel() if not -shape[0] <= int(index) < shape[0]})
         if beyond:
-            yield Finding("indices", beyond, f"indices from {-shape[0]} to {shape[0] - 1}")
+            yield RuleFinding("indices", beyond, f"indices from {-shape[0]} to {shape[0] - 1}")
 
 
 def indexed(call: Call) -> tuple[Shape, ...]:

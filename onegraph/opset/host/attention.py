@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, required_outputs
+from ..schema import Call, RuleFinding, required_outputs
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
@@ -54,14 +54,14 @@ def backward_shape(call: Call) -> tuple[Shape, ...]:
     return call.shape("query"), call.shape("key"), call.shape("value")
 
 
-def ranks_are_four(call: Call) -> Iterable[Finding]:
+def ranks_are_four(call: Call) -> Iterable[RuleFinding]:
     """query, key and value are (batch, heads, tokens, size)."""
     for port in ("query", "key", "value"):
         if call.rank(port) not in (4, None):
-            yield Finding(port, f"shape {show(call.shape(port))}", "(batch, heads, tokens, size)")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", "(batch, heads, tokens, size)")
 
 
-def operands_fit(call: Call) -> Iterable[Finding]:
+def operands_fit(call: Call) -> Iterable[RuleFinding]:
     """query, key and value belong together; each head of key and value serves as many heads of the query."""
     query, key, value = (call.shape(port) or (None,) * 4 for port in ("query", "key", "value"))
     for port, given, wanted in (
@@ -69,12 +69,12 @@ def operands_fit(call: Call) -> Iterable[Finding]:
         ("value", value, (key[0] if query[0] is None else query[0], key[1], key[2], None)),
     ):
         if not compatible(given, wanted):
-            yield Finding(port, f"shape {show(given)}", f"a shape like {show(wanted)}, where None is any number")
+            yield RuleFinding(port, f"shape {show(given)}", f"a shape like {show(wanted)}, where None is any number")
     if query[1] is not None and key[1] is not None and (key[1] == 0 or query[1] % key[1]):
-        yield Finding("key", f"{key[1]} heads", f"a divisor of {query[1]}, the number of heads of query")
+        yield RuleFinding("key", f"{key[1]} heads", f"a divisor of {query[1]}, the number of heads of query")
 
 
-def mask_fits(call: Call) -> Iterable[Finding]:
+def mask_fits(call: Call) -> Iterable[RuleFinding]:
     """The mask broadcasts to (batch, heads, queries, keys)."""
     query, key, mask = (call.shape(port) for port in ("query", "key", "mask"))
     if query is None or key is None or mask is None:
@@ -84,14 +84,14 @@ def mask_fits(call: Call) -> Iterable[Finding]:
         None in (dim, whole) or dim in (1, whole) for dim, whole in zip(reversed(mask), reversed(scores), strict=False)
     )
     if not fits:
-        yield Finding("mask", f"shape {show(mask)}", f"a shape that broadcasts to {show(scores)}")
+        yield RuleFinding("mask", f"shape {show(mask)}", f"a shape that broadcasts to {show(scores)}")
 
 
-def lengths_fit(call: Call) -> Iterable[Finding]:
+def lengths_fit(call: Call) -> Iterable[RuleFinding]:
     """There is a number for each batch."""
     src, lengths = call.shape(call.schema.inputs[0].name), call.shape("lengths")
     if src is not None and not compatible(lengths, src[:1]):
-        yield Finding("lengths", f"shape {show(lengths)}", f"shape {show(src[:1])}, one for each batch")
+        yield RuleFinding("lengths", f"shape {show(lengths)}", f"shape {show(src[:1])}, one for each batch")
 
 
 def rotary_shape(call: Call) -> tuple[Shape, ...]:
@@ -99,27 +99,29 @@ def rotary_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape("src"),)
 
 
-def angles_fit(call: Call) -> Iterable[Finding]:
+def angles_fit(call: Call) -> Iterable[RuleFinding]:
     """cos and sin have one shape, which belongs to src."""
     src, cos, sin = map(call.shape, ("src", "cos", "sin"))
     if src is not None and len(src) != 4:
-        yield Finding("src", f"shape {show(src)}", "(batch, heads, tokens, size)")
+        yield RuleFinding("src", f"shape {show(src)}", "(batch, heads, tokens, size)")
         return
     if not compatible(cos, sin):
-        yield Finding("sin", f"shape {show(sin)}", f"shape {show(cos)}, as cos has")
+        yield RuleFinding("sin", f"shape {show(sin)}", f"shape {show(cos)}, as cos has")
     if cos is None or src is None:
         return
     is_table, has_lengths = len(cos) == 2, call.input("lengths") is not None
     if is_table is not has_lengths or (not is_table and len(cos) != 4):
-        yield Finding("cos", f"shape {show(cos)}", "(rows, angles) beside lengths, else (batch, heads, tokens, angles)")
+        yield RuleFinding(
+            "cos", f"shape {show(cos)}", "(rows, angles) beside lengths, else (batch, heads, tokens, angles)"
+        )
         return
     if not is_table and any(
         None not in (dim, size) and dim not in (1, size) for dim, size in zip(cos[:3], src[:3], strict=True)
     ):
-        yield Finding("cos", f"shape {show(cos)}", f"a shape that broadcasts to {show(src[:3])} and angles")
+        yield RuleFinding("cos", f"shape {show(cos)}", f"a shape that broadcasts to {show(src[:3])} and angles")
     width = cos[-1] if cos[-1] is None or call.flag("whole") else 2 * cos[-1]
     if width is not None and (width % 2 or (src[3] is not None and width > src[3])):
-        yield Finding("cos", f"{cos[-1]} angles", f"angles of pairs of the {src[3]} numbers of a head")
+        yield RuleFinding("cos", f"{cos[-1]} angles", f"angles of pairs of the {src[3]} numbers of a head")
 
 
 def extended_shape(call: Call) -> tuple[Shape, ...]:
@@ -132,25 +134,25 @@ def extended_shape(call: Call) -> tuple[Shape, ...]:
     return ((*past[:2], tokens, past[3]),)
 
 
-def rows_are_alike(call: Call) -> Iterable[Finding]:
+def rows_are_alike(call: Call) -> Iterable[RuleFinding]:
     """past and rows differ in tokens alone."""
     past, rows = call.shape("past"), call.shape("rows")
     for port, shape in (("past", past), ("rows", rows)):
         if shape is not None and len(shape) != 4:
-            yield Finding(port, f"shape {show(shape)}", "(batch, heads, tokens, size)")
+            yield RuleFinding(port, f"shape {show(shape)}", "(batch, heads, tokens, size)")
             return
     if past is not None and rows is not None and not compatible((*past[:2], None, past[3]), rows):
-        yield Finding(
+        yield RuleFinding(
             "rows", f"shape {show(rows)}", f"shape {show((*past[:2], None, past[3]))}, where None is any number"
         )
 
 
-def results_fit(call: Call) -> Iterable[Finding]:
+def results_fit(call: Call) -> Iterable[RuleFinding]:
     """dst and its gradient, and logsumexp, have the shapes that Attention gives."""
     dst, logsumexp = attention_shape(call)
     for port, wanted in (("dst", dst), ("logsumexp", logsumexp), ("grad_dst", dst)):
         if not compatible(call.shape(port), wanted):
-            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}")
 
 
 OPS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ..._util.counted import counted
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import compatible, show
 from ..signature import Attribute, ports, rows
 from ..traits import Trait
@@ -27,30 +27,30 @@ SHAPES = Attribute(
 )
 
 
-def flags_are_single(call: Call) -> Iterable[Finding]:
+def flags_are_single(call: Call) -> Iterable[RuleFinding]:
     """The condition and the number of iterations have one element."""
     for port in ("condition", "trips"):
         shape = call.shape(port) if port in [input_.name for input_ in call.schema.inputs] else None
         if shape is not None and None not in shape and not (compatible(shape, ()) or compatible(shape, (1,))):
-            yield Finding(port, f"shape {show(shape)}", "one element")
+            yield RuleFinding(port, f"shape {show(shape)}", "one element")
 
 
-def states_keep_their_types(call: Call) -> Iterable[Finding]:
+def states_keep_their_types(call: Call) -> Iterable[RuleFinding]:
     """A state of a Loop has the data type that it begins with."""
     count, given = call.s64("n_states"), call.inputs[FIXED:]
     if count + call.s64("n_scanned") > len(given):
-        yield Finding(
+        yield RuleFinding(
             "values",
             counted(len(given), "input"),
             f"{counted(count, 'state')} and {call.s64('n_scanned')} scanned tensors",
         )
         return
     if call.n_outputs is not None and count > call.n_outputs:
-        yield Finding("dst", counted(call.n_outputs, "output"), f"one for each of the {counted(count, 'state')}")
+        yield RuleFinding("dst", counted(call.n_outputs, "output"), f"one for each of the {counted(count, 'state')}")
     for index, first in enumerate(given[:count]):
         found = call.output_type(index)
         if first is not None and found is not None and found is not first.dtype:
-            yield Finding(f"dst_{index}" if index else "dst", str(found), f"{first.dtype}, as the state begins")
+            yield RuleFinding(f"dst_{index}" if index else "dst", str(found), f"{first.dtype}, as the state begins")
 
 
 def count_shapes(call: Call) -> int:

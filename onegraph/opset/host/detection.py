@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..._util.counted import counted
-from ..schema import Call, Finding, Rule, Schema, ShapeFunction
+from ..schema import Call, Rule, RuleFinding, Schema, ShapeFunction
 from ..shapes import compatible, known, show
 from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Row, Shape, rows
 from ..traits import Trait
@@ -31,15 +31,15 @@ def selected_shape(call: Call) -> tuple[Shape, ...]:
     return ((None, 3),)
 
 
-def boxes_fit(call: Call) -> Iterable[Finding]:
+def boxes_fit(call: Call) -> Iterable[RuleFinding]:
     """boxes is (batches, boxes, 4), and scores (batches, classes, boxes)."""
     boxes, scores = call.shape("boxes"), call.shape("scores")
     if boxes is not None and (len(boxes) != 3 or boxes[2] not in (4, None)):
-        yield Finding("boxes", f"shape {show(boxes)}", "(batches, boxes, 4)")
+        yield RuleFinding("boxes", f"shape {show(boxes)}", "(batches, boxes, 4)")
     elif scores is not None and len(scores) != 3:
-        yield Finding("scores", f"shape {show(scores)}", "(batches, classes, boxes)")
+        yield RuleFinding("scores", f"shape {show(scores)}", "(batches, classes, boxes)")
     elif boxes is not None and scores is not None and not compatible((boxes[0], boxes[1]), (scores[0], scores[2])):
-        yield Finding("scores", f"shape {show(scores)}", f"the batches and boxes of {show(boxes)} of boxes")
+        yield RuleFinding("scores", f"shape {show(scores)}", f"the batches and boxes of {show(boxes)} of boxes")
 
 
 def aligned_shape(call: Call) -> tuple[Shape, ...]:
@@ -49,15 +49,15 @@ def aligned_shape(call: Call) -> tuple[Shape, ...]:
     return ((count, channels, call.s64("rows"), call.s64("columns")),)
 
 
-def regions_fit(call: Call) -> Iterable[Finding]:
+def regions_fit(call: Call) -> Iterable[RuleFinding]:
     """src is (batches, channels, height, width), boxes (count, 4), and images (count)."""
     src, boxes, images = call.shape("src"), call.shape("boxes"), call.shape("images")
     if src is not None and len(src) != 4:
-        yield Finding("src", f"shape {show(src)}", "(batches, channels, height, width)")
+        yield RuleFinding("src", f"shape {show(src)}", "(batches, channels, height, width)")
     elif boxes is not None and (len(boxes) != 2 or boxes[1] not in (4, None)):
-        yield Finding("boxes", f"shape {show(boxes)}", "(count, 4)")
+        yield RuleFinding("boxes", f"shape {show(boxes)}", "(count, 4)")
     elif images is not None and (len(images) != 1 or not compatible(images, boxes and boxes[:1])):
-        yield Finding("images", f"shape {show(images)}", "one number for each box")
+        yield RuleFinding("images", f"shape {show(images)}", "one number for each box")
 
 
 def windows_of(call: Call, sizes: Sequence[int | None]) -> tuple[int | None, ...]:
@@ -80,16 +80,16 @@ def pooled_shape(call: Call) -> tuple[Shape, ...]:
     return shape, shape
 
 
-def window_fits(call: Call) -> Iterable[Finding]:
+def window_fits(call: Call) -> Iterable[RuleFinding]:
     """src has one to three spatial axes, and each list of the window as many numbers."""
     src = call.shape("src")
     if src is not None and not 3 <= len(src) <= 5:
-        yield Finding("src", f"shape {show(src)}", "(batches, channels, one to three spatial dims)")
+        yield RuleFinding("src", f"shape {show(src)}", "(batches, channels, one to three spatial dims)")
         return
     count = len(call.s64s("kernel")) if src is None else len(src) - 2
     for name in LISTS:
         if len(call.s64s(name)) != count:
-            yield Finding(name, list(call.s64s(name)), f"{counted(count, 'number')}, one for each spatial axis")
+            yield RuleFinding(name, list(call.s64s(name)), f"{counted(count, 'number')}, one for each spatial axis")
 
 
 def unpooled_shape(call: Call) -> tuple[Shape, ...]:
@@ -97,10 +97,12 @@ def unpooled_shape(call: Call) -> tuple[Shape, ...]:
     return (call.value("shape"),)
 
 
-def indices_fit(call: Call) -> Iterable[Finding]:
+def indices_fit(call: Call) -> Iterable[RuleFinding]:
     """The indices have the shape of src."""
     if not compatible(call.shape("src"), call.shape("indices")):
-        yield Finding("indices", f"shape {show(call.shape('indices'))}", f"shape {show(call.shape('src'))}, as src has")
+        yield RuleFinding(
+            "indices", f"shape {show(call.shape('indices'))}", f"shape {show(call.shape('src'))}, as src has"
+        )
 
 
 def columns_shape(call: Call) -> tuple[Shape, ...]:
@@ -110,22 +112,22 @@ def columns_shape(call: Call) -> tuple[Shape, ...]:
     return ((*(src[:2] if src is not None else (None, None)), prod(call.s64s("kernel")), windows),)
 
 
-def offsets_fit(call: Call) -> Iterable[Finding]:
+def offsets_fit(call: Call) -> Iterable[RuleFinding]:
     """src is an image, and the offsets and the mask have numbers for each window of it, group and element."""
     src, offsets, mask = call.shape("src"), call.shape("offsets"), call.shape("mask")
     if src is None or len(src) != 4:
         if src is not None:
-            yield Finding("src", f"shape {show(src)}", "(batches, channels, height, width)")
+            yield RuleFinding("src", f"shape {show(src)}", "(batches, channels, height, width)")
         return
     groups, taps = call.s64("offset_groups"), prod(call.s64s("kernel"))
     if any(len(call.s64s(name)) != 2 for name in LISTS):
         yield from window_fits(call)
     elif src[1] is not None and src[1] % groups:
-        yield Finding("offset_groups", groups, f"a divisor of {src[1]}, the number of channels")
+        yield RuleFinding("offset_groups", groups, f"a divisor of {src[1]}, the number of channels")
     elif not compatible(offsets, wanted := (src[0], 2 * groups * taps, *windows_of(call, src[2:]))):
-        yield Finding("offsets", f"shape {show(offsets)}", f"shape {show(wanted)}")
+        yield RuleFinding("offsets", f"shape {show(offsets)}", f"shape {show(wanted)}")
     elif call.input("mask") and not compatible(mask, wanted := (src[0], groups * taps, *windows_of(call, src[2:]))):
-        yield Finding("mask", f"shape {show(mask)}", f"shape {show(wanted)}")
+        yield RuleFinding("mask", f"shape {show(mask)}", f"shape {show(wanted)}")
 
 
 def sampled_shape(call: Call) -> tuple[Shape, ...]:
@@ -136,17 +138,17 @@ def sampled_shape(call: Call) -> tuple[Shape, ...]:
     return ((*src[:2], *grid[1:-1]),)
 
 
-def grid_fits(call: Call) -> Iterable[Finding]:
+def grid_fits(call: Call) -> Iterable[RuleFinding]:
     """The last axis of the grid has a number for each of the one to three spatial axes of src."""
     src, grid = call.shape("src"), call.shape("grid")
     if src is None or grid is None:
         return
     if not 3 <= len(src) <= 5:
-        yield Finding("src", f"shape {show(src)}", "(batches, channels, one to three spatial dims)")
+        yield RuleFinding("src", f"shape {show(src)}", "(batches, channels, one to three spatial dims)")
     elif len(grid) != len(src) or not compatible((grid[0], grid[-1]), (src[0], len(src) - 2)):
-        yield Finding("grid", f"shape {show(grid)}", f"({src[0]}, {'dims, ' * (len(src) - 2)}{len(src) - 2})")
+        yield RuleFinding("grid", f"shape {show(grid)}", f"({src[0]}, {'dims, ' * (len(src) - 2)}{len(src) - 2})")
     elif call.string("mode") == "cubic" and len(src) == 5:
-        yield Finding("mode", "cubic", "linear or nearest for volumes")
+        yield RuleFinding("mode", "cubic", "linear or nearest for volumes")
 
 
 def compressed_shape(call: Call) -> tuple[Shape, ...]:
@@ -158,17 +160,17 @@ def compressed_shape(call: Call) -> tuple[Shape, ...]:
     return ((*src[:axis], None, *src[axis + 1 :]),)
 
 
-def condition_fits(call: Call) -> Iterable[Finding]:
+def condition_fits(call: Call) -> Iterable[RuleFinding]:
     """The condition has one axis, and the axis is one of src."""
     src, condition = call.shape("src"), call.shape("condition")
     if condition is not None and len(condition) != 1:
-        yield Finding("condition", f"shape {show(condition)}", "one axis")
+        yield RuleFinding("condition", f"shape {show(condition)}", "one axis")
     elif src is not None and not -len(src) <= call.s64("axis") < len(src):
-        yield Finding("axis", call.s64("axis"), f"an axis of {show(src)}")
+        yield RuleFinding("axis", call.s64("axis"), f"an axis of {show(src)}")
     elif src is not None and condition is not None and known(condition):
         size = src[call.s64("axis")]
         if size is not None and (condition[0] or 0) > size:
-            yield Finding(
+            yield RuleFinding(
                 "condition", f"shape {show(condition)}", f"at most {counted(size, 'element')}, the size of the axis"
             )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..._util.open_numbers import has_open_numbers
 from ..._util.open_sizes import is_whole
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import axis_of, compatible, normalize_axis, of_rank, show
 from ..signature import Shape
 
@@ -37,17 +37,19 @@ def weighted_shape(call: Call) -> tuple[Shape, ...]:
     return ((*src[:axis], indices[0] if indices else None, *src[axis + 1 :]),)
 
 
-def weights_fit(call: Call) -> Iterable[Finding]:
+def weights_fit(call: Call) -> Iterable[RuleFinding]:
     """The indices and the weights have two axes of the same dims, and known indices are elements of axis."""
     src, indices, weights = map(call.shape, ("src", "indices", "weights"))
     if indices is not None and len(indices) != 2:
-        yield Finding("indices", f"shape {show(indices)}", "two axes: the elements of dst, and those of src for each")
+        yield RuleFinding(
+            "indices", f"shape {show(indices)}", "two axes: the elements of dst, and those of src for each"
+        )
     elif not compatible(indices, weights):
-        yield Finding("weights", f"shape {show(weights)}", f"shape {show(indices)}, as indices has")
+        yield RuleFinding("weights", f"shape {show(weights)}", f"shape {show(indices)}, as indices has")
     dim = None if not src else src[_axis(call, len(src))]
     known = call.value("indices") or ()
     if dim is not None and max(known, default=-1) >= dim:
-        yield Finding("indices", max(known), f"indices below {dim}, the size of axis")
+        yield RuleFinding("indices", max(known), f"indices below {dim}, the size of axis")
 
 
 def indices_shape(call: Call) -> tuple[Shape, ...]:
@@ -55,18 +57,18 @@ def indices_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape("indices"),)
 
 
-def ranks_equal(call: Call) -> Iterable[Finding]:
+def ranks_equal(call: Call) -> Iterable[RuleFinding]:
     """The indices have as many axes as src."""
     ranks = call.rank("src"), call.rank("indices")
     if None not in ranks and ranks[0] != ranks[1]:
-        yield Finding("indices", f"rank {ranks[1]}", f"rank {ranks[0]}, as src has")
+        yield RuleFinding("indices", f"rank {ranks[1]}", f"rank {ranks[0]}, as src has")
 
 
-def updates_fit(call: Call) -> Iterable[Finding]:
+def updates_fit(call: Call) -> Iterable[RuleFinding]:
     """The updates have the shape of the indices."""
     if not compatible(call.shape("indices"), call.shape("updates")):
         given, expected = show(call.shape("updates")), show(call.shape("indices"))
-        yield Finding("updates", f"shape {given}", f"shape {expected}, as indices has")
+        yield RuleFinding("updates", f"shape {given}", f"shape {expected}, as indices has")
 
 
 def gather_nd_shape(call: Call) -> tuple[Shape, ...]:
@@ -77,15 +79,15 @@ def gather_nd_shape(call: Call) -> tuple[Shape, ...]:
     return ((*indices[:-1], *src[batch + indices[-1] :]),)
 
 
-def tuples_fit(call: Call) -> Iterable[Finding]:
+def tuples_fit(call: Call) -> Iterable[RuleFinding]:
     """The last dim of the indices is at most the number of axes of src."""
     rank, indices = call.rank("src"), call.shape("indices")
     batch = call.s64("batch_dims") if call.schema.has_attribute("batch_dims") else 0
     if rank is not None and indices is not None and (not indices or (indices[-1] or 0) + batch > rank):
-        yield Finding("indices", f"shape {show(indices)}", f"a last dim of at most {rank - batch}")
+        yield RuleFinding("indices", f"shape {show(indices)}", f"a last dim of at most {rank - batch}")
 
 
-def slices_fit(call: Call) -> Iterable[Finding]:
+def slices_fit(call: Call) -> Iterable[RuleFinding]:
     """The updates have the dims of the indices but the last, then those of src that the tuples do not select."""
     src, indices, updates = map(call.shape, ("src", "indices", "updates"))
     if src is None or not indices or indices[-1] is None or indices[-1] > len(src):
@@ -93,18 +95,18 @@ def slices_fit(call: Call) -> Iterable[Finding]:
     expected = (*indices[:-1], *src[indices[-1] :])
     if not compatible(expected, updates):
         text = f"shape {show(expected)}, as indices {show(indices)} and src {show(src)} ask for"
-        yield Finding("updates", f"shape {show(updates)}", text)
+        yield RuleFinding("updates", f"shape {show(updates)}", text)
 
 
-def batches_alike(call: Call) -> Iterable[Finding]:
+def batches_alike(call: Call) -> Iterable[RuleFinding]:
     """src and the indices have the same first batch_dims dims."""
     src, indices, batch = call.shape("src"), call.shape("indices"), call.s64("batch_dims")
     if src is None or indices is None:
         return
     if batch >= max(len(indices), 1) or batch > len(src):
-        yield Finding("batch_dims", batch, f"a number below {len(indices)}, the rank of indices")
+        yield RuleFinding("batch_dims", batch, f"a number below {len(indices)}, the rank of indices")
     elif not compatible(src[:batch], indices[:batch]):
-        yield Finding("indices", f"shape {show(indices)}", f"the first {batch} dims of {show(src)} of src")
+        yield RuleFinding("indices", f"shape {show(indices)}", f"the first {batch} dims of {show(src)} of src")
 
 
 def src_shape(call: Call) -> tuple[Shape, ...]:
@@ -121,11 +123,11 @@ def one_hot_shape(call: Call) -> tuple[Shape, ...]:
     return ((*indices[:axis], depth[0] if depth else None, *indices[axis:]),)
 
 
-def place_in_range(call: Call) -> Iterable[Finding]:
+def place_in_range(call: Call) -> Iterable[RuleFinding]:
     """The axis is one of dst, which has one axis more than the indices."""
     rank, axis = call.rank("indices"), call.s64("axis")
     if rank is not None and normalize_axis(axis, rank + 1) is None:
-        yield Finding("axis", axis, axis_of(rank + 1))
+        yield RuleFinding("axis", axis, axis_of(rank + 1))
 
 
 def arg_shape(call: Call) -> tuple[Shape, ...]:
@@ -146,13 +148,13 @@ def top_shape(call: Call) -> tuple[Shape, ...]:
     return ((*src[:axis], count[0] if count else None, *src[axis + 1 :]),) * 2
 
 
-def top_fits(call: Call) -> Iterable[Finding]:
+def top_fits(call: Call) -> Iterable[RuleFinding]:
     """k is at most the size of axis."""
     src, count = call.shape("src"), call.value("k")
     dim = None if not src else src[_axis(call, len(src))]
     if count and (count[0] < 0 or (dim is not None and count[0] > dim)):
         most = "or more" if dim is None else f"to {dim}, the size of axis"
-        yield Finding("k", count[0], f"a number of 0 {most}")
+        yield RuleFinding("k", count[0], f"a number of 0 {most}")
 
 
 def nonzero_shape(call: Call) -> tuple[Shape, ...]:
@@ -193,7 +195,7 @@ def count_of_steps(start: float, limit: float, step: float) -> int:
     return max(0, ceil((limit - start) / step))
 
 
-def ends_are_finite(call: Call) -> Iterable[Finding]:
+def ends_are_finite(call: Call) -> Iterable[RuleFinding]:
     """start, limit and step are finite, and the step is not 0."""
     for name in ("start", "limit", "step"):
         end = call.input(name)
@@ -201,6 +203,6 @@ def ends_are_finite(call: Call) -> Iterable[Finding]:
             continue
         number = plain(end.value)
         if not is_whole(number) and not isfinite(number):
-            yield Finding(name, number, "a finite number")
+            yield RuleFinding(name, number, "a finite number")
         elif name == "step" and not number:
-            yield Finding(name, 0, "a number other than 0")
+            yield RuleFinding(name, 0, "a number other than 0")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..._util.counted import counted
 from ..dtypes import DataType
-from ..schema import Call, Finding, same_shape
+from ..schema import Call, RuleFinding, same_shape
 from ..shapes import compatible, show
 from ..signature import POSITIVE, Attribute, Shape, rows
 from ..traits import Trait
@@ -27,23 +27,25 @@ def scores_shape(call: Call) -> tuple[Shape, ...]:
     return ((_rows(call), call.s64("n_targets")),)
 
 
-def table_fits(call: Call) -> Iterable[Finding]:
+def table_fits(call: Call) -> Iterable[RuleFinding]:
     """src is (rows, features), and the words of a node are those of its data type."""
     src, nodes = call.shape("src"), call.shape("nodes")
     if src is not None and len(src) != 2:
-        yield Finding("src", f"shape {show(src)}", "(rows, features)")
+        yield RuleFinding("src", f"shape {show(src)}", "(rows, features)")
     given = call.input("src")
     wanted = (None, 6 if given is not None and given.dtype is DataType.float64 else 4)
     if not compatible(nodes, wanted):
-        yield Finding("nodes", f"shape {show(nodes)}", f"(nodes, {wanted[1]})")
+        yield RuleFinding("nodes", f"shape {show(nodes)}", f"(nodes, {wanted[1]})")
     for port in ("roots", "weights", "starts"):
         if not compatible(call.shape(port), (None,)):
-            yield Finding(port, f"shape {show(call.shape(port))}", "one axis")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", "one axis")
     weights, targets = call.shape("weights"), call.shape("targets")
     if not compatible(targets, weights):
-        yield Finding("targets", f"shape {show(targets)}", f"shape {show(weights)} of weights")
+        yield RuleFinding("targets", f"shape {show(targets)}", f"shape {show(weights)} of weights")
     if not compatible(call.shape("base"), (call.s64("n_targets"),)):
-        yield Finding("base", f"shape {show(call.shape('base'))}", f"({call.s64('n_targets')},), one for each target")
+        yield RuleFinding(
+            "base", f"shape {show(call.shape('base'))}", f"({call.s64('n_targets')},), one for each target"
+        )
 
 
 def labels_shape(call: Call) -> tuple[Shape, ...]:
@@ -52,34 +54,36 @@ def labels_shape(call: Call) -> tuple[Shape, ...]:
     return (_rows(call),), (_rows(call), classes[0] if classes and len(classes) == 1 else None)
 
 
-def classes_fit(call: Call) -> Iterable[Finding]:
+def classes_fit(call: Call) -> Iterable[RuleFinding]:
     """src has a column for each class, or one for two classes."""
     src, classes = call.shape("src"), call.shape("classes")
     if src is not None and len(src) != 2:
-        yield Finding("src", f"shape {show(src)}", "(rows, classes)")
+        yield RuleFinding("src", f"shape {show(src)}", "(rows, classes)")
     elif not compatible(classes, (None,)):
-        yield Finding("classes", f"shape {show(classes)}", "one axis")
+        yield RuleFinding("classes", f"shape {show(classes)}", "one axis")
     elif src and classes and None not in (src[1], classes[0]) and (src[1], classes[0]) != (1, 2):
         fits = src[1] == classes[0] != 0
         if not fits:
-            yield Finding("src", f"{src[1]} columns", f"{classes[0]} columns, one for each class, or 1 for 2 classes")
+            yield RuleFinding(
+                "src", f"{src[1]} columns", f"{classes[0]} columns, one for each class, or 1 for 2 classes"
+            )
 
 
-def table_of_keys_fits(call: Call) -> Iterable[Finding]:
+def table_of_keys_fits(call: Call) -> Iterable[RuleFinding]:
     """keys and values have one axis of equal length, and other is one element."""
     keys, values = call.shape("keys"), call.shape("values")
     for port, wanted in (("keys", (None,)), ("values", keys or (None,)), ("other", ())):
         if not compatible(call.shape(port), wanted):
-            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}")
     if values == (0,):
-        yield Finding("values", "no elements", "a value for each key")
+        yield RuleFinding("values", "no elements", "a value for each key")
 
 
-def pairs_fit(call: Call) -> Iterable[Finding]:
+def pairs_fit(call: Call) -> Iterable[RuleFinding]:
     """src has a column for each pair of classes."""
     src, count = call.shape("src"), call.s64("classes")
     if not compatible(src, (None, count * (count - 1) // 2)):
-        yield Finding(
+        yield RuleFinding(
             "src", f"shape {show(src)}", f"(rows, {count * (count - 1) // 2}), the pairs of {counted(count, 'class')}"
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, same_shape
+from ..schema import Call, RuleFinding, same_shape
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Shape, rows
 from ..traits import Trait
@@ -19,16 +19,16 @@ def where_shape(call: Call) -> tuple[Shape, ...]:
     return (broadcast(call.shape("cond"), broadcast(call.shape("src_0"), call.shape("src_1"))),)
 
 
-def three_broadcast(call: Call) -> Iterable[Finding]:
+def three_broadcast(call: Call) -> Iterable[RuleFinding]:
     """The condition and the sources can be broadcast."""
     try:
         where_shape(call)
     except ValueError:
         shapes = ", ".join(show(call.shape(name)) for name in ("cond", "src_0", "src_1"))
-        yield Finding("cond", f"with src_0 and src_1 the shapes {shapes}", "shapes that can be broadcast")
+        yield RuleFinding("cond", f"with src_0 and src_1 the shapes {shapes}", "shapes that can be broadcast")
 
 
-def value_fits(call: Call) -> Iterable[Finding]:
+def value_fits(call: Call) -> Iterable[RuleFinding]:
     """The value can be broadcast to src."""
     src, value = call.shape("src"), call.shape("value")
     try:
@@ -36,7 +36,7 @@ def value_fits(call: Call) -> Iterable[Finding]:
     except ValueError:
         fits = False
     if not fits:
-        yield Finding("value", f"shape {show(value)}", f"a shape that broadcasts to {show(src)} of src")
+        yield RuleFinding("value", f"shape {show(value)}", f"a shape that broadcasts to {show(src)} of src")
 
 
 OPS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..._util.counted import counted
-from ..schema import Call, Finding, Rule
+from ..schema import Call, Rule, RuleFinding
 from ..shapes import Dim, axis_of, broadcast, normalize_axis, of_rank, show
 from ..signature import Shape
 
@@ -40,17 +40,17 @@ def _left_over(src: Sequence[int], wanted: Sequence[int]) -> int:
     return prod(have) // count if count else 0
 
 
-def reshape_fits(call: Call) -> Iterable[Finding]:
+def reshape_fits(call: Call) -> Iterable[RuleFinding]:
     """The shape has at most one -1 and as many elements as src."""
     wanted, src = call.value("shape"), call.shape("src")
     if wanted is None:
         return
     if wanted.count(-1) > 1 or any(dim < -1 for dim in wanted):
-        yield Finding("shape", list(wanted), "dims of 0 or more, and at most one -1")
+        yield RuleFinding("shape", list(wanted), "dims of 0 or more, and at most one -1")
     elif src is not None and None not in src:
         have, want = prod(dim or 0 for dim in src), prod(dim for dim in wanted if dim != -1)
         if have != want if -1 not in wanted else (have % want if want else have):
-            yield Finding("shape", list(wanted), f"a shape of {have} elements, as src has")
+            yield RuleFinding("shape", list(wanted), f"a shape of {have} elements, as src has")
 
 
 def _axes(call: Call, rank: int) -> set[int]:
@@ -66,16 +66,16 @@ def squeeze_shape(call: Call) -> tuple[Shape, ...]:
     return (tuple(dim for axis, dim in enumerate(src) if axis not in axes),)
 
 
-def squeezed_are_one(call: Call) -> Iterable[Finding]:
+def squeezed_are_one(call: Call) -> Iterable[RuleFinding]:
     """Every one of axes names an axis of size 1."""
     src, axes = call.shape("src"), call.s64s("axes")
     if src is None:
         return
     found = {normalize_axis(axis, len(src)) for axis in axes}
     if None in found:
-        yield Finding("axes", list(axes), axis_of(len(src), which="axes"))
+        yield RuleFinding("axes", list(axes), axis_of(len(src), which="axes"))
     if any(axis is not None and src[axis] not in (1, None) for axis in found):
-        yield Finding("axes", list(axes), f"axes of size 1 of {show(src)}")
+        yield RuleFinding("axes", list(axes), f"axes of size 1 of {show(src)}")
 
 
 def unsqueeze_shape(call: Call) -> tuple[Shape, ...]:
@@ -87,14 +87,14 @@ def unsqueeze_shape(call: Call) -> tuple[Shape, ...]:
     return (tuple(1 if axis in axes else next(dims) for axis in range(len(src) + count)),)
 
 
-def unsqueezed_in_range(call: Call) -> Iterable[Finding]:
+def unsqueezed_in_range(call: Call) -> Iterable[RuleFinding]:
     """Every one of axes names another axis of dst."""
     rank, axes = call.rank("src"), call.s64s("axes")
     if rank is None:
         return
     found = [normalize_axis(axis, rank + len(axes)) for axis in axes]
     if None in found or len({*found}) < len(axes):
-        yield Finding("axes", list(axes), f"different axes of dst, {-rank - len(axes)} to {rank + len(axes) - 1}")
+        yield RuleFinding("axes", list(axes), f"different axes of dst, {-rank - len(axes)} to {rank + len(axes) - 1}")
 
 
 def expand_shape(call: Call) -> tuple[Shape, ...]:
@@ -106,23 +106,23 @@ def expand_shape(call: Call) -> tuple[Shape, ...]:
     return (broadcast(src, tuple(wanted)),)
 
 
-def expand_fits(call: Call) -> Iterable[Finding]:
+def expand_fits(call: Call) -> Iterable[RuleFinding]:
     """src can be broadcast with the shape."""
     try:
         expand_shape(call)
     except ValueError:
         src = show(call.shape("src"))
-        yield Finding("shape", list(call.value("shape") or ()), f"a shape that broadcasts with {src} of src")
+        yield RuleFinding("shape", list(call.value("shape") or ()), f"a shape that broadcasts with {src} of src")
 
 
 def one_for_each_axis(port: str, count: int = 1) -> Rule:
     """A rule: the input ``port`` has ``count`` elements for each axis of src."""
 
-    def fits_rank(call: Call) -> Iterable[Finding]:
+    def fits_rank(call: Call) -> Iterable[RuleFinding]:
         """There is a number, or a pair of numbers, for each axis of src."""
         rank, given = call.rank("src"), length(call, port)
         if rank is not None and given is not None and given != rank * count:
-            yield Finding(port, counted(given, "element"), f"{rank * count} elements, for {counted(rank, 'axis')}")
+            yield RuleFinding(port, counted(given, "element"), f"{rank * count} elements, for {counted(rank, 'axis')}")
 
     return fits_rank
 
@@ -148,14 +148,14 @@ def pad_shape(call: Call) -> tuple[Shape, ...]:
     return (tuple(None if dim is None else max(dim + before + after, 0) for dim, before, after in ends),)
 
 
-def cuts_fit(call: Call) -> Iterable[Finding]:
+def cuts_fit(call: Call) -> Iterable[RuleFinding]:
     """No axis loses more elements than it has."""
     src, pads = call.shape("src"), call.value("pads")
     if src is None or pads is None or len(pads) != 2 * len(src):
         return
     for dim, before, after in zip(src, pads[: len(src)], pads[len(src) :], strict=True):
         if dim is not None and max(-before, 0) + max(-after, 0) > dim:
-            yield Finding("pads", list(pads), f"no cut of more elements than src has, {show(src)}")
+            yield RuleFinding("pads", list(pads), f"no cut of more elements than src has, {show(src)}")
             return
 
 
@@ -225,27 +225,27 @@ def slice_shape(call: Call) -> tuple[Shape, ...]:
     )
 
 
-def slices_fit(call: Call) -> Iterable[Finding]:
+def slices_fit(call: Call) -> Iterable[RuleFinding]:
     """starts, ends, axes and steps are equally long; axes are axes of src, and no step is 0."""
     lengths = {port: length(call, port) for port in ("starts", "ends", "axes", "steps") if call.input(port) is not None}
     for port, count in lengths.items():
         if None not in (count, lengths["starts"]) and count != lengths["starts"]:
-            yield Finding(port, counted(count, "element"), f"{lengths['starts']} elements, as starts has")
+            yield RuleFinding(port, counted(count, "element"), f"{lengths['starts']} elements, as starts has")
             return
     rank, axes, steps = call.rank("src"), call.value("axes"), call.value("steps")
     if rank is not None and any(normalize_axis(axis, rank) is None for axis in axes or ()):
-        yield Finding("axes", list(axes or ()), axis_of(rank, which="axes"))
+        yield RuleFinding("axes", list(axes or ()), axis_of(rank, which="axes"))
     if rank is not None and call.input("axes") is None and (lengths["starts"] or 0) > rank:
-        yield Finding("starts", f"{lengths['starts']} elements", f"at most {rank}, one for each axis of src")
+        yield RuleFinding("starts", f"{lengths['starts']} elements", f"at most {rank}, one for each axis of src")
     if 0 in (steps or ()):
-        yield Finding("steps", list(steps or ()), "steps other than 0")
+        yield RuleFinding("steps", list(steps or ()), "steps other than 0")
 
 
-def is_matrix(call: Call) -> Iterable[Finding]:
+def is_matrix(call: Call) -> Iterable[RuleFinding]:
     """src has at least two axes."""
     rank = call.rank("src")
     if rank is not None and rank < 2:
-        yield Finding("src", f"rank {rank}", "at least two axes")
+        yield RuleFinding("src", f"rank {rank}", "at least two axes")
 
 
 def src_shape(call: Call) -> tuple[Shape, ...]:

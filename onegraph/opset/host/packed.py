@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
@@ -26,23 +26,23 @@ def _groups(depth: int, group: int) -> int:
     return -(-depth // group) if group else 1
 
 
-def _weights_fit(call: Call, name: str, depth: int | None) -> Iterable[Finding]:
+def _weights_fit(call: Call, name: str, depth: int | None) -> Iterable[RuleFinding]:
     """The rows have enough bytes, and each group has a scale and a zero point."""
     shape, bits = call.shape(name), BITS[call.string("coding")]
     if shape is None:
         return
     if len(shape) != 2:
-        yield Finding(name, f"shape {show(shape)}", "(rows, bytes of a row)")
+        yield RuleFinding(name, f"shape {show(shape)}", "(rows, bytes of a row)")
         return
     if depth is None:
         return
     least = -(-depth * bits // 8)
     if shape[1] is not None and shape[1] < least:
-        yield Finding(name, f"{shape[1]} bytes of a row", f"at least {least}, for {depth} codes of {bits} bits")
+        yield RuleFinding(name, f"{shape[1]} bytes of a row", f"at least {least}, for {depth} codes of {bits} bits")
     wanted = shape[0], _groups(depth, call.s64("group"))
     for port in ("scales", "zps"):
         if not compatible(call.shape(port), wanted):
-            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
 
 
 def product_shape(call: Call) -> tuple[Shape, ...]:
@@ -51,11 +51,11 @@ def product_shape(call: Call) -> tuple[Shape, ...]:
     return (None if not src else (*src[:-1], weights[0] if weights and len(weights) == 2 else None),)
 
 
-def operands_fit(call: Call) -> Iterable[Finding]:
+def operands_fit(call: Call) -> Iterable[RuleFinding]:
     """Weights, scales and zero points belong to src."""
     src = call.shape("src")
     if src == ():
-        yield Finding("src", "shape []", "at least one axis")
+        yield RuleFinding("src", "shape []", "at least one axis")
         return
     yield from _weights_fit(call, "weights", None if src is None else src[-1])
 
@@ -66,7 +66,7 @@ def gathered_shape(call: Call) -> tuple[Shape, ...]:
     return (None if indices is None else (*indices, call.s64("depth")),)
 
 
-def rows_fit(call: Call) -> Iterable[Finding]:
+def rows_fit(call: Call) -> Iterable[RuleFinding]:
     """The table, scales and zero points have rows of ``depth`` codes."""
     yield from _weights_fit(call, "table", call.s64("depth"))
 
@@ -77,30 +77,30 @@ def chosen_shape(call: Call) -> tuple[Shape, ...]:
     return (None if places is None else (*places, weights[1] if weights and len(weights) == 3 else None),)
 
 
-def experts_fit(call: Call) -> Iterable[Finding]:
+def experts_fit(call: Call) -> Iterable[RuleFinding]:
     """Src has a row for each token or choice, and the weights of each expert fit it."""
     src, places, weights = (call.shape(name) for name in ("src", "places", "weights"))
     if places is not None and len(places) != 2:
-        yield Finding("places", f"shape {show(places)}", "(tokens, choices)")
+        yield RuleFinding("places", f"shape {show(places)}", "(tokens, choices)")
         return
     if src is not None and (
         len(src) not in (2, 3) or not compatible(src[:-1], (places or (None, None))[: len(src) - 1])
     ):
-        yield Finding("src", f"shape {show(src)}", "(tokens, depth) or (tokens, choices, depth)")
+        yield RuleFinding("src", f"shape {show(src)}", "(tokens, depth) or (tokens, choices, depth)")
         return
     if weights is not None and len(weights) != 3:
-        yield Finding("weights", f"shape {show(weights)}", "(experts, columns, bytes of a row)")
+        yield RuleFinding("weights", f"shape {show(weights)}", "(experts, columns, bytes of a row)")
         return
     depth = None if src is None else src[-1]
     if weights is None or depth is None:
         return
     least = -(-depth * BITS[call.string("coding")] // 8)
     if weights[2] is not None and weights[2] < least:
-        yield Finding("weights", f"{weights[2]} bytes of a row", f"at least {least}, for {depth} codes")
+        yield RuleFinding("weights", f"{weights[2]} bytes of a row", f"at least {least}, for {depth} codes")
     wanted = *weights[:2], _groups(depth, call.s64("group"))
     for port in ("scales", "zps"):
         if not compatible(call.shape(port), wanted):
-            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", f"shape {show(wanted)}, one for each group")
 
 
 ARITHMETIC = Attribute(

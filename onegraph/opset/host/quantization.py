@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import DataType
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Shape, rows
 from ..traits import Trait
 from .types import host, unary
@@ -18,11 +18,11 @@ def codes_and_numbers(call: Call) -> tuple[Shape, ...]:
     return call.shape("src"), (), ()
 
 
-def codes_fit(call: Call) -> Iterable[Finding]:
+def codes_fit(call: Call) -> Iterable[RuleFinding]:
     """The codes from low to high are numbers of their data type."""
     dtype, low, high = call.output_type(0), call.s64("low"), call.s64("high")
     if dtype in LIMITS and not LIMITS[dtype][0] <= low < high <= LIMITS[dtype][1]:
-        yield Finding("low", [low, high], f"low < high, numbers of {dtype}")
+        yield RuleFinding("low", [low, high], f"low < high, numbers of {dtype}")
 
 
 OPS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..._util.counted import counted
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import compatible, show
 from ..signature import NON_NEGATIVE, Attribute, Shape, rows
 from ..traits import Trait
@@ -81,13 +81,13 @@ def recurrence_shape(call: Call) -> tuple[Shape, ...]:
     return (steps, *last), last, last
 
 
-def operands_fit(call: Call) -> Iterable[Finding]:
+def operands_fit(call: Call) -> Iterable[RuleFinding]:
     """The operands are those of the cell and the direction, and of equal sizes."""
     cell, direction = call.string("cell"), call.string("direction")
     inputs, wanted = call.shape("inputs"), (None, None, DIRECTIONS[direction], GATES[cell], None)
     if not compatible(inputs, wanted):
         expected = f"(steps, batch, {wanted[2]}, {wanted[3]}, units) for {cell}, {direction}"
-        yield Finding("inputs", f"shape {show(inputs)}", expected)
+        yield RuleFinding("inputs", f"shape {show(inputs)}", expected)
         return
     _, batch, directions, gates, units = _sizes(call)
     state = directions, batch, units
@@ -100,36 +100,36 @@ def operands_fit(call: Call) -> Iterable[Finding]:
     }
     for port, shape in operands.items():
         if not compatible(call.shape(port), shape):
-            yield Finding(port, f"shape {show(call.shape(port))}", f"shape {show(shape)}")
+            yield RuleFinding(port, f"shape {show(call.shape(port))}", f"shape {show(shape)}")
 
 
-def has_cell(call: Call) -> Iterable[Finding]:
+def has_cell(call: Call) -> Iterable[RuleFinding]:
     """Only an LSTM has a cell state. In front of lengths the port holds a place for other cells, which ignore it."""
     if call.string("cell") == "lstm":
         return
     if call.input("cell") is not None and call.input("lengths") is None:
-        yield Finding("cell", "a cell state", "it only if the attribute cell is lstm, or before lengths")
+        yield RuleFinding("cell", "a cell state", "it only if the attribute cell is lstm, or before lengths")
     elif (call.n_outputs or 0) > 2:
-        yield Finding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
+        yield RuleFinding("last_cell", "the output last_cell", "it only if the attribute cell is lstm")
 
 
-def options_fit(call: Call) -> Iterable[Finding]:
+def options_fit(call: Call) -> Iterable[RuleFinding]:
     """Each activation is known and has its numbers, and only an LSTM has peepholes and a forget gate."""
     words, count = call.string("activations").split(), DIRECTIONS[call.string("direction")]
     wanted = len(USUAL[call.string("cell")]) * count
     if words and (len(words) != wanted or not ACTIVATIONS.keys() >= {*words}):
-        yield Finding(
+        yield RuleFinding(
             "activations", repr(" ".join(words)), f"{wanted} of {', '.join(ACTIVATIONS)}, separated by spaces"
         )
     for name in ("alpha", "beta"):
         given = call.f32s(name)
         if len(given) not in (0, wanted):
-            yield Finding(
+            yield RuleFinding(
                 name, counted(len(given), "number"), f"one for each of {counted(wanted, 'activation')}, or none"
             )
     for name in ("input_forget", "peepholes"):
         if call.flag(name) and call.string("cell") != "lstm":
-            yield Finding(name, "true", "it only if the attribute cell is lstm")
+            yield RuleFinding(name, "true", "it only if the attribute cell is lstm")
 
 
 OPS = (

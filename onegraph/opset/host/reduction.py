@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..ops.matmul import OPS as MATMUL
 from ..ops.reduction import AXES, KEEP_DIMS, axes_valid, reduced_shape
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Row, Shape, ports, rows
 from ..traits import Trait
@@ -49,7 +49,7 @@ def sum_to_shape(call: Call) -> tuple[Shape, ...]:
     return (() if count == (0,) else None,)
 
 
-def shape_broadcasts(call: Call) -> Iterable[Finding]:
+def shape_broadcasts(call: Call) -> Iterable[RuleFinding]:
     """A tensor of the shape can be broadcast to the shape of src."""
     (target,), src = sum_to_shape(call), call.shape("src")
     try:
@@ -57,7 +57,7 @@ def shape_broadcasts(call: Call) -> Iterable[Finding]:
     except ValueError:
         fits = False
     if not fits:
-        yield Finding("shape", show(target), f"a shape that broadcasts to {show(src)} of src")
+        yield RuleFinding("shape", show(target), f"a shape that broadcasts to {show(src)} of src")
 
 
 OPS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..ops.binary import binary_shape
-from ..schema import Call, Finding, Rule, Schema, ShapeFunction, same_shape
+from ..schema import Call, Rule, RuleFinding, Schema, ShapeFunction, same_shape
 from ..shapes import broadcast, show
 from ..signature import Attribute, Port, Row, ports, rows
 from ..traits import Trait
@@ -84,39 +84,39 @@ def binary(
     )
 
 
-def shapes_are_vectors(call: Call) -> Iterable[Finding]:
+def shapes_are_vectors(call: Call) -> Iterable[RuleFinding]:
     """The inputs that decide a shape have one axis."""
     for port in call.schema.inputs:
         shape = call.shape(port.name) if port.gives_shape else None
         if shape is not None and len(shape) != 1:
-            yield Finding(port.name, f"shape {show(shape)}", "one axis")
+            yield RuleFinding(port.name, f"shape {show(shape)}", "one axis")
 
 
-def shapes_are_numbers(call: Call) -> Iterable[Finding]:
+def shapes_are_numbers(call: Call) -> Iterable[RuleFinding]:
     """The inputs that decide a shape have one element each."""
     for port in call.schema.inputs:
         shape = call.shape(port.name) if port.gives_shape else None
         if shape is not None and None not in shape and prod(dim or 0 for dim in shape) != 1:
-            yield Finding(port.name, f"shape {show(shape)}", "one element")
+            yield RuleFinding(port.name, f"shape {show(shape)}", "one element")
 
 
 def not_negative(port: str) -> Rule:
     """A rule: no element of the input ``port`` is negative, if its contents are known."""
 
-    def none_is_negative(call: Call) -> Iterable[Finding]:
+    def none_is_negative(call: Call) -> Iterable[RuleFinding]:
         """No element of an input that decides the shape is negative."""
         given = call.value(port) or ()
         if any(number < 0 for number in given):
-            yield Finding(port, list(given), "numbers of 0 or more")
+            yield RuleFinding(port, list(given), "numbers of 0 or more")
 
     return none_is_negative
 
 
-def sources_broadcast(call: Call) -> Sequence[Finding]:
+def sources_broadcast(call: Call) -> Sequence[RuleFinding]:
     """The shapes of the two sources can be broadcast."""
     first, second = call.shape("src_0"), call.shape("src_1")
     try:
         broadcast(first, second)
     except ValueError:
-        return [Finding("src_1", f"shape {show(second)}", f"a shape that broadcasts with {show(first)} of src_0")]
+        return [RuleFinding("src_1", f"shape {show(second)}", f"a shape that broadcasts with {show(first)} of src_0")]
     return []

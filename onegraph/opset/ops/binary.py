@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import FLOATS, Attribute, Shape, ports, rows
 from ..traits import Trait
@@ -21,25 +21,25 @@ DATA_FORMAT = Attribute("data_format", "str", "Axis order: NXC or NCX.", default
 MIXED = ("f32 bf16 f32 @3.8", "f32 f16 f32 @3.8", "bf16 f32 f32 @3.8", "f16 f32 f32 @3.8")
 
 
-def broadcastable(call: Call) -> Iterable[Finding]:
+def broadcastable(call: Call) -> Iterable[RuleFinding]:
     """The shapes of the two sources can be broadcast, or are equal if auto_broadcast is none."""
     first, second = call.shape("src_0"), call.shape("src_1")
     if call.string("auto_broadcast") == "none":
         if not compatible(first, second):
-            yield Finding("src_1", f"shape {show(second)}", f"shape {show(first)}, as auto_broadcast is none")
+            yield RuleFinding("src_1", f"shape {show(second)}", f"shape {show(first)}, as auto_broadcast is none")
         return
     try:
         broadcast(first, second)
     except ValueError:
-        yield Finding("src_1", f"shape {show(second)}", f"a shape that broadcasts with {show(first)} of src_0")
+        yield RuleFinding("src_1", f"shape {show(second)}", f"a shape that broadcasts with {show(first)} of src_0")
 
 
-def condition_fits(call: Call) -> Iterable[Finding]:
+def condition_fits(call: Call) -> Iterable[RuleFinding]:
     """The condition can be broadcast to the sources, or has their shape if auto_broadcast is none."""
     condition = call.shape("cond")
     if call.string("auto_broadcast") == "none":
         if not compatible(condition, source := call.shape("src_0")):
-            yield Finding("cond", f"shape {show(condition)}", f"shape {show(source)}, as auto_broadcast is none")
+            yield RuleFinding("cond", f"shape {show(condition)}", f"shape {show(source)}, as auto_broadcast is none")
         return
     try:
         target = binary_shape(call)[0]
@@ -50,7 +50,7 @@ def condition_fits(call: Call) -> Iterable[Finding]:
     except ValueError:
         result = ()
     if not compatible(result, target) and condition is not None:
-        yield Finding("cond", f"shape {show(condition)}", f"a shape that broadcasts to {show(target)}")
+        yield RuleFinding("cond", f"shape {show(condition)}", f"a shape that broadcasts to {show(target)}")
 
 
 def binary_shape(call: Call) -> tuple[Shape, ...]:
@@ -58,22 +58,22 @@ def binary_shape(call: Call) -> tuple[Shape, ...]:
     return (broadcast(call.shape("src_0"), call.shape("src_1")),)
 
 
-def bias_length(call: Call) -> Iterable[Finding]:
+def bias_length(call: Call) -> Iterable[RuleFinding]:
     """The bias has one element for each channel."""
     shape, bias = call.shape("src"), call.shape("bias")
     if shape is not None and len(shape) < 2:
-        yield Finding("src", f"shape {show(shape)}", "at least two axes: batch and channels")
+        yield RuleFinding("src", f"shape {show(shape)}", "at least two axes: batch and channels")
     elif bias is not None:
         channel = None if shape is None else channels(shape, call.string("data_format"))
         if not compatible(bias, (channel,)):
-            yield Finding("bias", f"shape {show(bias)}", f"shape {show((channel,))}, one element for each channel")
+            yield RuleFinding("bias", f"shape {show(bias)}", f"shape {show((channel,))}, one element for each channel")
 
 
-def has_channels(call: Call) -> Iterable[Finding]:
+def has_channels(call: Call) -> Iterable[RuleFinding]:
     """The gradient has a batch and a channel axis."""
     shape = call.shape("diff_dst")
     if shape is not None and len(shape) < 2:
-        yield Finding("diff_dst", f"shape {show(shape)}", "at least two axes: batch and channels")
+        yield RuleFinding("diff_dst", f"shape {show(shape)}", "at least two axes: batch and channels")
 
 
 def channel_vector(call: Call) -> tuple[Shape, ...]:
@@ -89,13 +89,13 @@ def axes_but_channels(call: Call) -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if axis != channel)
 
 
-def slope_fits(call: Call) -> Iterable[Finding]:
+def slope_fits(call: Call) -> Iterable[RuleFinding]:
     """The slope broadcasts to the source; with per_channel_broadcast a vector has one element for each channel."""
     shape, slope = call.shape("src"), call.shape("slope")
     if shape is None or slope is None:
         return
     if not compatible(slope_target(call, slope, shape), shape) and not _fits(slope, shape, call):
-        yield Finding("slope", f"shape {show(slope)}", f"a shape that broadcasts to {show(shape)} of src")
+        yield RuleFinding("slope", f"shape {show(slope)}", f"a shape that broadcasts to {show(shape)} of src")
 
 
 def slope_target(call: Call, slope: Shape, shape: Shape) -> Shape:
@@ -116,10 +116,10 @@ def _fits(slope: Shape, shape: Shape, call: Call) -> bool:
         return False
 
 
-def gradient_alike(call: Call) -> Iterable[Finding]:
+def gradient_alike(call: Call) -> Iterable[RuleFinding]:
     """diff_dst has the shape of src."""
     if not compatible(call.shape("src"), call.shape("diff_dst")):
-        yield Finding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(call.shape('src'))}")
+        yield RuleFinding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(call.shape('src'))}")
 
 
 def binary(kind: str, name: str, doc: str, *lines: str, traits: Trait = Trait.NONE) -> Schema:

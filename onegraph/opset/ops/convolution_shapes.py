@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from ..._util.counted import counted
 from ..convolution_geometry import SIDES, convolution_geometry
 from ..likely_layouts import how_oblong, likely_weights
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import compatible, show
 from ..signature import Shape
 from ..window import (
     SHAPE_SOURCE,
+    AxisWindow,
     Dim,
-    Window,
     activation,
     given_shape,
     kernel_channels,
 )
 
 
-def channels_match(call: Call) -> Iterable[Finding]:
+def channels_match(call: Call) -> Iterable[RuleFinding]:
     """The channels of source, result, weights and bias agree, and groups divides them."""
     found = [*_channels(call)]
     if found:
@@ -50,7 +50,7 @@ def _agreeing_format(call: Call) -> str:
     return f"with {' and '.join(f'{name}={value!r}' for name, value in likeliest.items())} they agree"
 
 
-def _channels(call: Call) -> Iterable[Finding]:
+def _channels(call: Call) -> Iterable[RuleFinding]:
     found = convolution_geometry(call)
     if found is None:
         return
@@ -58,7 +58,7 @@ def _channels(call: Call) -> Iterable[Finding]:
     wide_port, narrow_port, weights_port = SIDES[kind]
     for side, port in ((found.wide_channels, wide_port), (found.narrow_channels, narrow_port)):
         if side is not None and side % groups:
-            yield Finding(
+            yield RuleFinding(
                 "groups", groups, f"a divisor of the {counted(side, 'channel')}" + (f" of {port}" if port else "")
             )
             return
@@ -74,7 +74,7 @@ def _channels(call: Call) -> Iterable[Finding]:
             (part, _divide(found.wide_channels, groups), roles[1], wide_port, per_group),
         ):
             if dim is not None and expected is not None and dim != expected:
-                yield Finding(
+                yield RuleFinding(
                     weights_port or SHAPE_SOURCE[kind],
                     f"{counted(dim, role + ' channel')}{suffix}",
                     f"{expected}{suffix}, as {port or 'the result'} has",
@@ -84,10 +84,12 @@ def _channels(call: Call) -> Iterable[Finding]:
     if bias is not None:
         out = found.wide_channels if found.transposed else found.narrow_channels
         if not compatible(bias, (out,)):
-            yield Finding("bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel")
+            yield RuleFinding(
+                "bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel"
+            )
 
 
-def likely_layout(call: Call) -> Iterable[Finding]:
+def likely_layout(call: Call) -> Iterable[RuleFinding]:
     """A note if weights fit both layouts, and the window is far from square in the chosen one only."""
     return likely_weights(call, _channels)
 
@@ -96,17 +98,17 @@ def _divide(dim: Dim, groups: int) -> Dim:
     return None if dim is None else dim // groups
 
 
-def batch_match(call: Call) -> Iterable[Finding]:
+def batch_match(call: Call) -> Iterable[RuleFinding]:
     """Source and gradient have the same batch."""
     wide_port, narrow_port, _ = SIDES[call.schema.kind]
     wide = call.shape(wide_port) if wide_port else given_shape(call) if call.schema.kind in SHAPE_SOURCE else None
     narrow = call.shape(narrow_port) if narrow_port else None
     if wide is not None and narrow is not None and not compatible(wide[:1], narrow[:1]):
         where = wide_port or SHAPE_SOURCE[call.schema.kind]
-        yield Finding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
+        yield RuleFinding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
 
 
-def spatial_fits(call: Call) -> Iterable[Finding]:
+def spatial_fits(call: Call) -> Iterable[RuleFinding]:
     """The window fits into the source, and the sizes of source and result agree."""
     found = convolution_geometry(call)
     if found is None:
@@ -126,7 +128,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
         if narrow is None and wide is not None:
             narrow = window.forward(wide - found.output_padding[axis])
             if narrow < fewest:
-                yield Finding(
+                yield RuleFinding(
                     wide_port or "dst",
                     f"{counted(wide, 'element')} along spatial axis {axis}",
                     f"at least {window.extent - window.begin - window.end}, the reach of the dilated kernel "
@@ -140,7 +142,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             whole = window.transposed(narrow, added) + window.begin + window.end
             if window.begin + window.end >= whole:
                 terms = "stride * (size - 1) + reach" + (" + output_padding" if added else "")
-                yield Finding(
+                yield RuleFinding(
                     "pads_begin",
                     f"{window.begin} + {window.end} along spatial axis {axis}",
                     f"less than {whole} together with pads_end, as the result has {terms} elements without padding",
@@ -150,7 +152,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, where)
 
 
-def padding_left_out(call: Call) -> Iterable[Finding]:
+def padding_left_out(call: Call) -> Iterable[RuleFinding]:
     """Without output_padding every size that the window maps to the other side is taken, not that of zeros alone."""
     found = convolution_geometry(call)
     if found is None or call.has("output_padding"):
@@ -165,23 +167,23 @@ def padding_left_out(call: Call) -> Iterable[Finding]:
         if wide > least and (found.narrow is None or found.narrow[axis] == narrow):
             expected = f"{wide - least} along spatial axis {axis}, which {counted(wide, 'element')} of {wide_port} need"
             fix = f"the printed default, zeros, would need {least}, so write the value"
-            yield Finding("output_padding", "left out", expected, fix, note=True)
+            yield RuleFinding("output_padding", "left out", expected, fix, note=True)
 
 
 def _consistent(
-    axis: int, window: Window, wide: int, narrow: int, added: int, exact: bool, where: str
-) -> Iterable[Finding]:
+    axis: int, window: AxisWindow, wide: int, narrow: int, added: int, exact: bool, where: str
+) -> Iterable[RuleFinding]:
     """A convolution maps ``wide`` elements to ``narrow``; with ``exact``, the remainder must be ``added`` elements."""
     least = window.transposed(narrow)
     if exact and wide != least + added:
-        yield Finding(
+        yield RuleFinding(
             where,
             f"{counted(wide, 'element')} along spatial axis {axis}",
             f"{least + added}, from {counted(narrow, 'element')} with output_padding {added}",
         )
     elif not exact and not 0 <= wide - least < window.stride:
         choices = str(least) if window.stride == 1 else f"{least} to {least + window.stride - 1}"
-        yield Finding(
+        yield RuleFinding(
             where,
             f"{counted(wide, 'element')} along spatial axis {axis}",
             f"{choices}, which this window maps to {narrow}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..schema import Call, Finding, Schema, same_shape
+from ..schema import Call, RuleFinding, Schema, same_shape
 from ..shapes import inputs_alike
 from ..signature import FLOATS, NON_NEGATIVE, Attribute, ports
 from ..traits import Trait
@@ -26,10 +26,10 @@ def use_dst(default: bool = True) -> Attribute:
     )
 
 
-def bounds_in_order(call: Call) -> Iterable[Finding]:
+def bounds_in_order(call: Call) -> Iterable[RuleFinding]:
     """min is at most max."""
     if call.f32("min") > call.f32("max"):
-        yield Finding("min", call.f32("min"), f"at most max = {call.f32('max')}")
+        yield RuleFinding("min", call.f32("min"), f"at most max = {call.f32('max')}")
 
 
 def unary(

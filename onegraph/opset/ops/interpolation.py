@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._util.counted import counted
 from ..._util.open_sizes import is_open, is_whole
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import Dim, compatible, merge, of_rank, show
 from ..signature import FLOATS, POSITIVE, Attribute, Range, Shape, ports
 from ..traits import Trait
@@ -100,23 +100,23 @@ def resized(call: Call) -> tuple[Dim, ...] | None:
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
-def size_source(call: Call) -> Iterable[Finding]:
+def size_source(call: Call) -> Iterable[RuleFinding]:
     """The attribute sizes or scales is given, or the input sizes."""
     if not (_given(call, "sizes") or _given(call, "scales")) and call.input("sizes") is None:
-        yield Finding("sizes", "neither sizes nor scales", "one of the two", "pass sizes as an attribute")
+        yield RuleFinding("sizes", "neither sizes nor scales", "one of the two", "pass sizes as an attribute")
 
 
-def one_size_source(call: Call) -> Iterable[Finding]:
+def one_size_source(call: Call) -> Iterable[RuleFinding]:
     """Only one of the attributes sizes and scales is given."""
     if is_scaled_twice(call):
-        yield Finding("scales", "both sizes and scales", "one of the two", "leave scales out")
+        yield RuleFinding("scales", "both sizes and scales", "one of the two", "leave scales out")
 
 
-def size_values(call: Call) -> Iterable[Finding]:
+def size_values(call: Call) -> Iterable[RuleFinding]:
     """sizes, or scales if they are used, have one element for each spatial axis, and the new sizes are valid."""
     tensor, rank = call.input("sizes"), call.rank("src")
     if tensor is not None and tensor.rank not in (None, 1):
-        yield Finding("sizes", f"rank {tensor.rank}", "a tensor of rank 1")
+        yield RuleFinding("sizes", f"rank {tensor.rank}", "a tensor of rank 1")
         return
     value = call.value("sizes")
     used = "scales" if _given(call, "scales") and not _given(call, "sizes") else "sizes"
@@ -125,27 +125,27 @@ def size_values(call: Call) -> Iterable[Finding]:
         counts["sizes"] = tensor.shape[0]
     for name, count in counts.items():
         if rank is not None and rank > 2 and count is not None and count != rank - 2:
-            yield Finding(
+            yield RuleFinding(
                 name, counted(count, "element"), f"{rank - 2}, one for each spatial axis of a rank {rank} src"
             )
     if value is not None and any(size <= 0 for size in value):
-        yield Finding("sizes", list(value), "positive sizes")
+        yield RuleFinding("sizes", list(value), "positive sizes")
     if tensor is None and not _given(call, "sizes") and _given(call, "scales"):
         for size in _scaled_sizes(call):
             if size is not None and size >= LARGEST:
-                yield Finding("scales", list(call.f32s("scales")), "sizes that fit 64 bits")
+                yield RuleFinding("scales", list(call.f32s("scales")), "sizes that fit 64 bits")
 
 
-def mode_rank(call: Call) -> Iterable[Finding]:
+def mode_rank(call: Call) -> Iterable[RuleFinding]:
     """bilinear needs two spatial axes, trilinear three."""
     mode, sizes = call.string("mode"), resized(call)
     wanted = {"bilinear": 2, "trilinear": 3}.get(mode)
     if wanted is not None and sizes is not None and len(sizes) != wanted:
         others = {2: "bilinear, linear", 3: "trilinear, linear"}.get(len(sizes), "linear")
-        yield Finding("mode", mode, f"{others} or nearest, as src has rank {len(sizes) + 2}", "set mode to linear")
+        yield RuleFinding("mode", mode, f"{others} or nearest, as src has rank {len(sizes) + 2}", "set mode to linear")
 
 
-def source_has_elements(call: Call) -> Iterable[Finding]:
+def source_has_elements(call: Call) -> Iterable[RuleFinding]:
     """A spatial axis of src is empty only if the resized axis is empty."""
     shape, fmt = call.shape("src"), call.string("data_format")
     if shape is None:
@@ -156,16 +156,16 @@ def source_has_elements(call: Call) -> Iterable[Finding]:
         resizings.append(None if gradient is None else spatial(gradient, fmt))
     pairs = [pair for sizes in resizings if sizes is not None for pair in zip(spatial(shape, fmt), sizes, strict=True)]
     if any(old == 0 and new for old, new in pairs):
-        yield Finding("src", f"shape {show(shape)}", "spatial axes with elements")
+        yield RuleFinding("src", f"shape {show(shape)}", "spatial axes with elements")
 
 
-def gradient_kept(call: Call) -> Iterable[Finding]:
+def gradient_kept(call: Call) -> Iterable[RuleFinding]:
     """diff_dst has the rank, the batch and the channels of src."""
     if not _keeps_source(call):
         yield _unfit_gradient(call)
 
 
-def gradient_resized(call: Call) -> Iterable[Finding]:
+def gradient_resized(call: Call) -> Iterable[RuleFinding]:
     """diff_dst has the spatial sizes of the result of the forward op."""
     if _keeps_source(call) and not compatible(call.shape("diff_dst"), forward_shape(call)[0]):
         yield _unfit_gradient(call)
@@ -179,8 +179,8 @@ def _keeps_source(call: Call) -> bool:
     return compatible(call.shape("diff_dst"), kept)
 
 
-def _unfit_gradient(call: Call) -> Finding:
-    return Finding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(forward_shape(call)[0])}")
+def _unfit_gradient(call: Call) -> RuleFinding:
+    return RuleFinding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(forward_shape(call)[0])}")
 
 
 # Shapes --------------------------------------------------------------------------------------------------------------

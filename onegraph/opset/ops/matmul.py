@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..._util.counted import counted
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import broadcast, compatible, show
 from ..signature import Attribute, Shape, ports, rows
 from ..traits import Trait
@@ -24,21 +24,21 @@ def _transposed(shape: Shape, transpose: bool) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
-def not_scalar(call: Call) -> Iterable[Finding]:
+def not_scalar(call: Call) -> Iterable[RuleFinding]:
     """src and weights have at least one axis."""
     for name in ("src", "weights"):
         if call.shape(name) == ():
-            yield Finding(name, "a scalar", "at least one axis")
+            yield RuleFinding(name, "a scalar", "at least one axis")
 
 
-def matmul_fits(call: Call) -> Iterable[Finding]:
+def matmul_fits(call: Call) -> Iterable[RuleFinding]:
     """The inner dims agree, the batch dims broadcast, and the bias broadcasts to dst."""
     src, weights = operands(call)
     if src is None or weights is None:
         return
     inner = src[-1], weights[-2] if len(weights) > 1 else weights[0]
     if None not in inner and inner[0] != inner[1]:
-        yield Finding(
+        yield RuleFinding(
             "weights",
             f"{counted(inner[1], 'row')} (shape {show(call.shape('weights'))})",
             f"{inner[0]}, the columns of src (shape {show(call.shape('src'))})",
@@ -47,7 +47,7 @@ def matmul_fits(call: Call) -> Iterable[Finding]:
     try:
         dst = product_shape(src, weights)
     except ValueError:
-        yield Finding(
+        yield RuleFinding(
             "weights",
             f"batch {show(weights[:-2])}",
             f"a batch that broadcasts with {show(src[:-2])} of src",
@@ -61,7 +61,7 @@ def matmul_fits(call: Call) -> Iterable[Finding]:
     except ValueError:
         fits = False
     if not fits:
-        yield Finding("bias", f"shape {show(bias)}", f"a shape that broadcasts to {show(dst)} of dst")
+        yield RuleFinding("bias", f"shape {show(bias)}", f"a shape that broadcasts to {show(dst)} of dst")
 
 
 def product_shape(src: Shape, weights: Shape) -> Shape:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import SPECIFIED
-from ..schema import Call, Finding, Schema, required_outputs, same_shape
+from ..schema import Call, RuleFinding, Schema, required_outputs, same_shape
 from ..shapes import axis_in_range, show
 from ..signature import FLOATS, UNIT, Attribute, Shape, ports, rows
 from ..traits import Trait
 
 
-def single_elements(call: Call) -> Iterable[Finding]:
+def single_elements(call: Call) -> Iterable[RuleFinding]:
     """seed, offset and probability have one element each."""
     for name in ("seed", "offset", "probability"):
         shape = call.shape(name)
         if shape is not None and any(dim not in (1, None) for dim in shape):
-            yield Finding(name, f"shape {show(shape)}", "one element")
+            yield RuleFinding(name, f"shape {show(shape)}", "one element")
 
 
-def probability_range(call: Call) -> Iterable[Finding]:
+def probability_range(call: Call) -> Iterable[RuleFinding]:
     """The probability, if known, is between 0 and 1."""
     tensor = call.input("probability")
     if tensor is not None and tensor.value is not None and tensor.value.size == 1:
         value = float(tensor.value.ravel()[0])
         if not UNIT.holds(value):
-            yield Finding("probability", value, UNIT.name)
+            yield RuleFinding("probability", value, UNIT.name)
 
 
 def unknown_shapes(call: Call) -> tuple[Shape, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..._util.counted import counted
-from ..schema import Call, Finding, Schema, same_shape
+from ..schema import Call, RuleFinding, Schema, same_shape
 from ..shapes import Dim, axis_in_range, compatible, merge, normalize_axis, show
 from ..signature import FLOATS, Attribute, Range, Shape, ports
 from ..traits import Trait
@@ -42,16 +42,18 @@ def _joined(call: Call) -> int | None:
     return None if rank is None else normalize_axis(call.s64("axis"), rank)
 
 
-def ranks_alike(call: Call) -> Iterable[Finding]:
+def ranks_alike(call: Call) -> Iterable[RuleFinding]:
     """All inputs have the same rank."""
     ranks = [(index, None if tensor is None else tensor.rank) for index, tensor in enumerate(call.inputs)]
     known = [(index, rank) for index, rank in ranks if rank is not None]
     for index, rank in known[1:]:
         if rank != known[0][1]:
-            yield Finding("src_i", f"rank {rank} of input {index}", f"rank {known[0][1]}, as input {known[0][0]} has")
+            yield RuleFinding(
+                "src_i", f"rank {rank} of input {index}", f"rank {known[0][1]}, as input {known[0][0]} has"
+            )
 
 
-def dims_alike(call: Call) -> Iterable[Finding]:
+def dims_alike(call: Call) -> Iterable[RuleFinding]:
     """All inputs have the same dims, except along axis."""
     axis, seen = _joined(call), None
     if axis is None:
@@ -61,7 +63,7 @@ def dims_alike(call: Call) -> Iterable[Finding]:
             continue
         shape: Shape = (*tensor.shape[:axis], None, *tensor.shape[axis + 1 :])
         if not compatible(seen, shape):
-            yield Finding("src_i", f"shape {show(tensor.shape)} of input {index}", f"{show(seen)}, ? along axis")
+            yield RuleFinding("src_i", f"shape {show(tensor.shape)} of input {index}", f"{show(seen)}, ? along axis")
         else:
             seen = merge(seen, shape)
 
@@ -93,20 +95,22 @@ def elements(dims: Iterable[Dim]) -> Dim:
     return total
 
 
-def one_open_dim(call: Call) -> Iterable[Finding]:
+def one_open_dim(call: Call) -> Iterable[RuleFinding]:
     """At most one element of shape is -1."""
     if call.s64s("shape").count(-1) > 1:
-        yield Finding("shape", list(call.s64s("shape")), "at most one -1")
+        yield RuleFinding("shape", list(call.s64s("shape")), "at most one -1")
 
 
-def zero_has_source(call: Call) -> Iterable[Finding]:
+def zero_has_source(call: Call) -> Iterable[RuleFinding]:
     """With special_zero, every 0 in shape is at the position of an axis of src."""
     rank = call.rank("src")
     if call.flag("special_zero") and rank is not None and 0 in call.s64s("shape")[rank:]:
-        yield Finding("shape", list(call.s64s("shape")), f"zeros at the first {rank} places only, as src has that rank")
+        yield RuleFinding(
+            "shape", list(call.s64s("shape")), f"zeros at the first {rank} places only, as src has that rank"
+        )
 
 
-def element_count(call: Call) -> Iterable[Finding]:
+def element_count(call: Call) -> Iterable[RuleFinding]:
     """src and dst have the same number of elements."""
     src, shape = call.shape("src"), call.s64s("shape")
     if src is None:
@@ -114,13 +118,13 @@ def element_count(call: Call) -> Iterable[Finding]:
     if -1 not in shape:
         have, want = elements(src), elements(_copied(call, axis, dim) for axis, dim in enumerate(shape))
         if have is not None and want is not None and have != want:
-            yield Finding("shape", list(shape), f"a shape of {counted(have, 'element')}, as src has")
+            yield RuleFinding("shape", list(shape), f"a shape of {counted(have, 'element')}, as src has")
     elif 0 in (_copied(call, axis, dim) for axis, dim in enumerate(shape)):
-        yield Finding("shape", list(shape), "no -1 beside a dim of 0, which leaves it open")
+        yield RuleFinding("shape", list(shape), "no -1 beside a dim of 0, which leaves it open")
     else:
         have, want = _left_over(call, src)
         if have is not None and want and have % want:
-            yield Finding("shape", list(shape), f"a shape that {show(src)} of src can be divided into")
+            yield RuleFinding("shape", list(shape), f"a shape that {show(src)} of src can be divided into")
 
 
 def _copied(call: Call, axis: int, dim: int) -> Dim:
@@ -160,13 +164,13 @@ def transposition(call: Call) -> tuple[int, ...] | None:
     return tuple(axis % len(order) for axis in order)
 
 
-def order_permutes(call: Call) -> Iterable[Finding]:
+def order_permutes(call: Call) -> Iterable[RuleFinding]:
     """order names every axis of src exactly once, or is empty."""
     order, rank = call.s64s("order"), call.rank("src")
     size = len(order) if rank is None else rank
     found = [normalize_axis(axis, size) for axis in order]
     if order and (None in found or sorted(axis or 0 for axis in found) != list(range(size))):
-        yield Finding("order", list(order), f"every axis of a rank {size} src once, from {-size} to {size - 1}")
+        yield RuleFinding("order", list(order), f"every axis of a rank {size} src once, from {-size} to {size - 1}")
 
 
 def transpose_shape(call: Call) -> tuple[Shape, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..._util.counted import counted
-from ..schema import Call, Finding
+from ..schema import Call, RuleFinding
 from ..shapes import axis_of, broadcast, compatible, normalize_axis, show
 from ..signature import Shape
 from ..window import Dim, channels
@@ -48,33 +48,33 @@ def outer_shape(call: Call) -> Shape:
     return None if shape is None or begin is None else shape[:begin]
 
 
-def has_channels(call: Call) -> Iterable[Finding]:
+def has_channels(call: Call) -> Iterable[RuleFinding]:
     """src has a batch and a channel axis."""
     shape = call.shape("src")
     if shape is not None and len(shape) < 2:
-        yield Finding("src", f"shape {show(shape)}", "at least two axes: batch and channels")
+        yield RuleFinding("src", f"shape {show(shape)}", "at least two axes: batch and channels")
 
 
-def channel_vectors(call: Call) -> Iterable[Finding]:
+def channel_vectors(call: Call) -> Iterable[RuleFinding]:
     """gamma, beta, and the mean and variance of a batch normalization have one element for each channel."""
     count = channel_count(call)
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         if port.name in channel_inputs(call) and tensor is not None and not compatible(tensor.shape, (count,)):
-            yield Finding(
+            yield RuleFinding(
                 port.name,
                 f"shape {show(tensor.shape)}",
                 f"shape {show((count,))}, one element for each channel",
             )
 
 
-def affine_pair(call: Call) -> Iterable[Finding]:
+def affine_pair(call: Call) -> Iterable[RuleFinding]:
     """gamma and beta are both given, or neither is."""
     if (call.input("gamma") is None) != (call.input("beta") is None):
         missing = "beta" if call.input("beta") is None else "gamma"
-        yield Finding(missing, "missing", "gamma and beta, both or neither")
+        yield RuleFinding(missing, "missing", "gamma and beta, both or neither")
 
 
-def affine_inputs(call: Call) -> Iterable[Finding]:
+def affine_inputs(call: Call) -> Iterable[RuleFinding]:
     """gamma and beta are given if and only if use_affine is True."""
     use = call.flag("use_affine")
     both_alike = (call.input("gamma") is None) == (call.input("beta") is None)
@@ -82,55 +82,55 @@ def affine_inputs(call: Call) -> Iterable[Finding]:
         given = call.input(name) is not None
         if use and not given:
             fix = f"pass {name}, or use_affine=False" if both_alike else f"pass {name}"
-            yield Finding(name, "missing", "a tensor, as use_affine is True", fix)
+            yield RuleFinding(name, "missing", "a tensor, as use_affine is True", fix)
         elif given and not use:
             fix = "set use_affine to True" if both_alike else f"leave {name} out"
-            yield Finding(name, "given", "nothing, as use_affine is False", fix)
+            yield RuleFinding(name, "given", "nothing, as use_affine is False", fix)
 
 
-def begin_axis_in_range(call: Call) -> Iterable[Finding]:
+def begin_axis_in_range(call: Call) -> Iterable[RuleFinding]:
     """begin_norm_axis names an axis of src."""
     rank, axis = call.rank("src"), call.s64("begin_norm_axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding("begin_norm_axis", axis, axis_of(rank))
+        yield RuleFinding("begin_norm_axis", axis, axis_of(rank))
 
 
-def output_count(call: Call) -> Iterable[Finding]:
+def output_count(call: Call) -> Iterable[RuleFinding]:
     """The op has exactly the outputs that keep_stats or use_affine selects."""
     assert call.schema.implied_outputs is not None
     implied, given = call.schema.implied_outputs(call), call.n_outputs
     if given is not None and given != implied and given <= len(call.schema.outputs):
         name = "keep_stats" if call.schema.has_attribute("keep_stats") else "use_affine"
         where = call.schema.outputs[min(given, implied)].name
-        yield Finding(where, counted(given, "output"), f"{implied}, as {name} is {call.flag(name)}")
+        yield RuleFinding(where, counted(given, "output"), f"{implied}, as {name} is {call.flag(name)}")
 
 
-def gradient_pair(call: Call) -> Iterable[Finding]:
+def gradient_pair(call: Call) -> Iterable[RuleFinding]:
     """diff_gamma and diff_beta are both outputs, or neither is."""
     if call.n_outputs == 2:
-        yield Finding("diff_beta", "missing", "diff_gamma and diff_beta, both or neither")
+        yield RuleFinding("diff_beta", "missing", "diff_gamma and diff_beta, both or neither")
 
 
-def stats_shape(call: Call) -> Iterable[Finding]:
+def stats_shape(call: Call) -> Iterable[RuleFinding]:
     """mean and variance have the dims of src before the normalized axes."""
     outer = outer_shape(call)
     for name in ("mean", "variance"):
         if not compatible(call.shape(name), outer):
-            yield Finding(
+            yield RuleFinding(
                 name,
                 f"shape {show(call.shape(name))}",
                 f"shape {show(outer)}, the axes of src before begin_norm_axis {call.s64('begin_norm_axis')}",
             )
 
 
-def groups_divide(call: Call) -> Iterable[Finding]:
+def groups_divide(call: Call) -> Iterable[RuleFinding]:
     """groups divides the number of channels."""
     count, groups = channel_count(call), call.s64("groups")
     if count is not None and count % groups:
-        yield Finding("groups", groups, f"a divisor of the {counted(count, 'channel')}")
+        yield RuleFinding("groups", groups, f"a divisor of the {counted(count, 'channel')}")
 
 
-def gamma_broadcasts(call: Call) -> Iterable[Finding]:
+def gamma_broadcasts(call: Call) -> Iterable[RuleFinding]:
     """gamma can be broadcast to src."""
     shape, gamma = call.shape("src"), call.shape("gamma")
     if shape is None or gamma is None:
@@ -140,7 +140,7 @@ def gamma_broadcasts(call: Call) -> Iterable[Finding]:
     except ValueError:
         fits = False
     if not fits:
-        yield Finding("gamma", f"shape {show(gamma)}", f"a shape that broadcasts to {show(shape)} of src")
+        yield RuleFinding("gamma", f"shape {show(gamma)}", f"a shape that broadcasts to {show(shape)} of src")
 
 
 def with_channel_vectors(call: Call) -> tuple[Shape, ...]:

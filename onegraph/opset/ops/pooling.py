@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from ..._util.counted import counted
 from ..._util.records import record
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import compatible
 from ..signature import FLOATS, POSITIVE, Attribute, Fill, Shape, ports
 from ..traits import Trait
 from ..window import (
     SHAPE_SOURCE,
+    AxisWindow,
     Dim,
-    Window,
     activation,
     channels,
     extent,
@@ -43,10 +43,10 @@ class PoolGeometry:
 
     data_format: str
     sizes: tuple[Dim, ...]
-    windows: tuple[Window | None, ...]
+    windows: tuple[AxisWindow | None, ...]
     counts: tuple[Dim, ...]
 
-    def covering(self, axis: int) -> Window | None:
+    def covering(self, axis: int) -> AxisWindow | None:
         """The window with its end padding changed so that the last position ends exactly at the padded end.
 
         With this window, rounding down gives ``counts``. The end padding is negative if the last elements of the source
@@ -85,10 +85,10 @@ def pool_geometry(call: Call) -> PoolGeometry | None:
     if any(len(elements) != n for elements in lists):
         return None
     sizes = (None,) * n if whole is None else spatial(whole, data_format)
-    windows: list[Window | None] = []
+    windows: list[AxisWindow | None] = []
     for axis in range(n):
         pads = _padding(call, axis, sizes[axis], extent(kernel[axis], dilations[axis]), strides[axis])
-        windows.append(None if pads is None else Window(kernel[axis], strides[axis], dilations[axis], *pads))
+        windows.append(None if pads is None else AxisWindow(kernel[axis], strides[axis], dilations[axis], *pads))
     if result is not None:
         counts = spatial(result, data_format)
     else:
@@ -110,12 +110,12 @@ def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple
     return split_padding((-(-size // stride) - 1) * stride + reach - size, auto_pad)
 
 
-def rounded_up(window: Window, size: int) -> int:
+def rounded_up(window: AxisWindow, size: int) -> int:
     """Number of window positions on ``size`` elements, where a last partial step counts too."""
     return -(-(size + window.begin + window.end - window.extent) // window.stride) + 1
 
 
-def _count(call: Call, window: Window | None, size: Dim) -> Dim:
+def _count(call: Call, window: AxisWindow | None, size: Dim) -> Dim:
     if window is None or size is None:
         return None
     floor, ceil = window.forward(size), rounded_up(window, size)
@@ -127,13 +127,13 @@ def _count(call: Call, window: Window | None, size: Dim) -> Dim:
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
-def gradient_match(call: Call) -> Iterable[Finding]:
+def gradient_match(call: Call) -> Iterable[RuleFinding]:
     """diff_dst has the rank, the batch and the channels of the source."""
     whole, result = source(call), gradient(call)
     if whole is None or result is None:
         return
     if len(whole) != len(result):
-        yield Finding("diff_dst", f"rank {len(result)}", f"rank {len(whole)}, as src has")
+        yield RuleFinding("diff_dst", f"rank {len(result)}", f"rank {len(whole)}, as src has")
         return
     data_format = call.string("data_format")
     for name, expected, given in (
@@ -141,10 +141,10 @@ def gradient_match(call: Call) -> Iterable[Finding]:
         ("channels", channels(whole, data_format), channels(result, data_format)),
     ):
         if not compatible((expected,), (given,)):
-            yield Finding("diff_dst", f"{name} {given}", f"{name} {expected}, as src has")
+            yield RuleFinding("diff_dst", f"{name} {given}", f"{name} {expected}, as src has")
 
 
-def spatial_fits(call: Call) -> Iterable[Finding]:
+def spatial_fits(call: Call) -> Iterable[RuleFinding]:
     """The window fits, and diff_dst has one element for each window position, rounded down or up."""
     found = pool_geometry(call)
     if found is None:
@@ -157,7 +157,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
         if gradient(call) is None:
             if count is not None and count < 1:
                 least = max(window.extent - window.begin - window.end, 1)
-                yield Finding(
+                yield RuleFinding(
                     where,
                     f"{counted(size, 'element')} along spatial axis {axis}",
                     f"at least {least}, the reach of the dilated kernel without the padding",
@@ -165,19 +165,19 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             continue
         least, most = (-(-size // window.stride),) * 2 if same else (window.forward(size), rounded_up(window, size))
         if most < 1:
-            yield Finding(
+            yield RuleFinding(
                 where, f"{counted(size, 'element')} along spatial axis {axis}", "a source that the window fits in"
             )
         elif count is not None and not max(least, 1) <= count <= most:
             choices = str(most) if max(least, 1) == most else f"{least} or {most}"
-            yield Finding(
+            yield RuleFinding(
                 "diff_dst",
                 f"{counted(count, 'element')} along spatial axis {axis}",
                 f"{choices}, the window positions on {counted(size, 'element')}",
             )
 
 
-def window_meets_source(call: Call) -> Iterable[Finding]:
+def window_meets_source(call: Call) -> Iterable[RuleFinding]:
     """With exclude_pad every window contains an element of the source, because the average divides by their number."""
     found = pool_geometry(call)
     if found is None or not call.flag("exclude_pad"):
@@ -186,11 +186,11 @@ def window_meets_source(call: Call) -> Iterable[Finding]:
         if window is None:
             continue
         if window.begin >= window.extent:
-            yield Finding(
+            yield RuleFinding(
                 "pads_begin", f"{window.begin} along spatial axis {axis}", f"less than the kernel, {window.extent}"
             )
         elif size is not None and count is not None and (count - 1) * window.stride - window.begin >= size:
-            yield Finding(
+            yield RuleFinding(
                 "pads_end",
                 f"{window.end} along spatial axis {axis}, where window {count - 1} starts behind the source",
                 "padding with which every window has an element of the source",

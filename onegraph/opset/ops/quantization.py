@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..._util.counted import counted
 from ..dtypes import DataType
-from ..schema import Call, Finding, Schema, same_shape
+from ..schema import Call, RuleFinding, Schema, same_shape
 from ..shapes import Dim, axis_of, compatible, dim_at, normalize_axis, show
 from ..signature import POSITIVE, Attribute, Shape, ports, rows
 from ..traits import Trait
@@ -50,23 +50,23 @@ def _count(call: Call, name: str) -> Dim:
     return None if shape is None else elements(shape)
 
 
-def channel_axis(call: Call) -> Iterable[Finding]:
+def channel_axis(call: Call) -> Iterable[RuleFinding]:
     """With per_channel, axis is an axis of src."""
     rank, axis = call.rank("src"), call.s64("axis")
     if call.string("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding("axis", axis, axis_of(rank, "src"))
+        yield RuleFinding("axis", axis, axis_of(rank, "src"))
 
 
-def scale_count(call: Call) -> Iterable[Finding]:
+def scale_count(call: Call) -> Iterable[RuleFinding]:
     """There is one scale with per_tensor, and one for each channel with per_channel."""
     count, wanted = _count(call, "scales"), _channels(call)
     if count is None or wanted is None or count == wanted:
         return
     if call.string("qtype") == "per_tensor":
         fix = "set qtype to per_channel" if _has_channels(call, count) else ""
-        yield Finding("scales", counted(count, "scale"), "1 scale, as qtype is per_tensor", fix)
+        yield RuleFinding("scales", counted(count, "scale"), "1 scale, as qtype is per_tensor", fix)
     else:
-        yield Finding("scales", counted(count, "scale"), _scales(wanted, call.s64("axis")))
+        yield RuleFinding("scales", counted(count, "scale"), _scales(wanted, call.s64("axis")))
 
 
 def _scales(count: int, axis: int) -> str:
@@ -86,7 +86,7 @@ def scale_axis(call: Call, shape: Shape, count: int) -> int:
     return 0 if axis == 1 != count and shape[:2] == (count, 1) else axis
 
 
-def misplaced_scales(call: Call) -> Iterable[Finding]:
+def misplaced_scales(call: Call) -> Iterable[RuleFinding]:
     """The findings of ``scale_count``, unless ``scale_axis`` assigns the scales to another axis."""
     if scale_axis(call, call.shape("src"), len(call.f32s("scales"))) == call.s64("axis"):
         yield from scale_count(call)
@@ -117,7 +117,7 @@ def _has_channels(call: Call, count: int) -> bool:
     return shape is None or (axis is not None and shape[axis] in (None, count))
 
 
-def zero_point_count(call: Call) -> Iterable[Finding]:
+def zero_point_count(call: Call) -> Iterable[RuleFinding]:
     """There are no zero points, or as many as scales."""
     static = call.schema.has_attribute("zps")
     if call.string("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
@@ -126,57 +126,61 @@ def zero_point_count(call: Call) -> Iterable[Finding]:
     if scales is None:
         scales = _channels(call)
     if scales is not None and zps is not None and scales != zps:
-        yield Finding("zps", counted(zps, "zero point"), f"{scales}, as many as scales")
+        yield RuleFinding("zps", counted(zps, "zero point"), f"{scales}, as many as scales")
 
 
-def parameter_vectors(call: Call) -> Iterable[Finding]:
+def parameter_vectors(call: Call) -> Iterable[RuleFinding]:
     """Scales and zero points are tensors of rank 1."""
     for name in ("scales", "zps"):
         if call.rank(name) not in (None, 1):
-            yield Finding(name, f"shape {show(call.shape(name))}", "a tensor of rank 1")
+            yield RuleFinding(name, f"shape {show(call.shape(name))}", "a tensor of rank 1")
 
 
-def no_zero_points(call: Call) -> Iterable[Finding]:
+def no_zero_points(call: Call) -> Iterable[RuleFinding]:
     """8-bit floats have no zero point."""
     src = call.input("src")
     for port, dtype in (("src", None if src is None else src.dtype), ("dst", call.output_type(0))):
         if dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
-            yield Finding("zps", list(call.s64s("zps")), f"no zps, as {port} is {dtype}", "leave zps out")
+            yield RuleFinding("zps", list(call.s64s("zps")), f"no zps, as {port} is {dtype}", "leave zps out")
 
 
-def sensible_parameters(call: Call) -> Iterable[Finding]:
+def sensible_parameters(call: Call) -> Iterable[RuleFinding]:
     """A note if a scale is not positive and finite, or if the quantized type cannot hold a zero point."""
     scales = call.f32s("scales")
     if scales and not 0 < min(scales) <= max(scales) < math.inf:
-        yield Finding("scales", list(scales), "positive and finite scales, though the texts ask for none", note=True)
+        yield RuleFinding(
+            "scales", list(scales), "positive and finite scales, though the texts ask for none", note=True
+        )
     src = call.input("src")
     dtype = call.output_type(0) if call.schema.kind == "Quantize" else None if src is None else src.dtype
     if dtype in (DataType.s8, DataType.u8) and call.has("zps"):
         low, zps = -128 if dtype is DataType.s8 else 0, call.s64s("zps")
         if zps and not low <= min(zps) <= max(zps) <= low + 255:
             expected = f"zero points that {dtype} holds, {low} to {low + 255}, though the texts ask for none"
-            yield Finding("zps", list(zps), expected, note=True)
+            yield RuleFinding("zps", list(zps), expected, note=True)
 
 
-def group_shape_fits(call: Call) -> Iterable[Finding]:
+def group_shape_fits(call: Call) -> Iterable[RuleFinding]:
     """With per_group, group_shape divides the shape of src, and each block has one scale and one zero point."""
     if call.string("qtype") != "per_group":
         return
     if not call.has("group_shape"):
-        yield Finding("group_shape", "missing", "the shape of a group, as qtype is per_group")
+        yield RuleFinding("group_shape", "missing", "the shape of a group, as qtype is per_group")
         return
     group, shape = call.s64s("group_shape"), call.shape("src")
     if shape is not None and len(group) != len(shape):
-        yield Finding("group_shape", list(group), f"{counted(len(shape), 'element')}, one for each axis of src")
+        yield RuleFinding("group_shape", list(group), f"{counted(len(shape), 'element')}, one for each axis of src")
         return
     dims = (None,) * len(group) if shape is None else shape
     if any(dim is not None and dim % size for dim, size in zip(dims, group, strict=True)):
-        yield Finding("group_shape", list(group), f"sizes that divide {show(shape)} of src")
+        yield RuleFinding("group_shape", list(group), f"sizes that divide {show(shape)} of src")
         return
     blocks = tuple(None if dim is None else dim // size for dim, size in zip(dims, group, strict=True))
     for name in ("scales", "zps"):
         if not compatible(call.shape(name), blocks):
-            yield Finding(name, f"shape {show(call.shape(name))}", f"shape {show(blocks)}, one element for each group")
+            yield RuleFinding(
+                name, f"shape {show(call.shape(name))}", f"shape {show(blocks)}, one element for each group"
+            )
 
 
 STATIC = (QTYPE, AXIS, SCALES, ZPS)

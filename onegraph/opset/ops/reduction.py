@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Call, Finding, Schema
+from ..schema import Call, RuleFinding, Schema
 from ..shapes import axis_of, normalize_axis
 from ..signature import Attribute, Shape, ports, rows
 from ..traits import Trait
@@ -28,19 +28,19 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
     return tuple(sorted(axis for axis in found if axis is not None))
 
 
-def axes_given(call: Call) -> Iterable[Finding]:
+def axes_given(call: Call) -> Iterable[RuleFinding]:
     """Exactly one of the attribute and the input axes is given; an empty attribute beside the input counts as none."""
     if call.input("axes") is None and not call.has("axes"):
-        yield Finding("axes", "neither the attribute nor the input", "one of the two", "pass axes as an attribute")
+        yield RuleFinding("axes", "neither the attribute nor the input", "one of the two", "pass axes as an attribute")
     if call.input("axes") is not None and call.attr("axes"):
-        yield Finding("axes", "both the attribute and the input", "one of the two", "leave the attribute out")
+        yield RuleFinding("axes", "both the attribute and the input", "one of the two", "leave the attribute out")
 
 
-def axes_valid(call: Call) -> Iterable[Finding]:
+def axes_valid(call: Call) -> Iterable[RuleFinding]:
     """Every element of axes names an axis of src, and no axis is named twice."""
     tensor = call.input("axes")
     if tensor is not None and tensor.rank not in (None, 1):
-        yield Finding("axes", f"rank {tensor.rank}", "a tensor of rank 1")
+        yield RuleFinding("axes", f"rank {tensor.rank}", "a tensor of rank 1")
         return
     axes = call.value("axes") if tensor is not None else call.s64s("axes")
     rank = call.rank("src")
@@ -48,9 +48,9 @@ def axes_valid(call: Call) -> Iterable[Finding]:
         return
     found = [normalize_axis(axis, rank) for axis in axes]
     if None in found:
-        yield Finding("axes", list(axes), axis_of(rank, which="axes"))
+        yield RuleFinding("axes", list(axes), axis_of(rank, which="axes"))
     elif len(set(found)) != len(found):
-        yield Finding("axes", list(axes), "no axis twice")
+        yield RuleFinding("axes", list(axes), "no axis twice")
 
 
 def reduced_shape(call: Call) -> tuple[Shape, ...]:

@@ -23,12 +23,12 @@ from .causes import GOOD, judge
 from .changes import Changes
 from .page_of_op import PageOfOp
 from .probes import TAKEN, TIME_LIMIT, Probe, completed, valid_uses
-from .results import VERDICTS, Result, summary, table
+from .results import VERDICTS, ProbeResult, summary, table
 from .run_record import Run
 from .runner import Runner, probing_worker
-from .uses import GIVEN, Use, uses_of_cases
+from .uses import GIVEN, ProbedUse, uses_of_cases
 
-__all__ = ["VERDICTS", "Outcome", "Result", "Run", "own_edition", "probe", "run", "summary", "table", "too_new"]
+__all__ = ["VERDICTS", "Outcome", "ProbeResult", "Run", "own_edition", "probe", "run", "summary", "table", "too_new"]
 
 
 def run(
@@ -94,10 +94,12 @@ def _reason_to_skip(schema: Schema, newer: Sequence[str]) -> str:
     return "" if uses_of_cases(base) else "onegraph has no use of it"
 
 
-def _split(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> tuple[dict[str, list[Use]], dict[str, list[Use]]]:
+def _split(
+    probes: Sequence[Probe], outcomes: Sequence[Outcome]
+) -> tuple[dict[str, list[ProbedUse]], dict[str, list[ProbedUse]]]:
     """The uses that the library computes right, and the others, by op; of the package's own cases."""
-    right: dict[str, list[Use]] = {}
-    failing: dict[str, list[Use]] = {}
+    right: dict[str, list[ProbedUse]] = {}
+    failing: dict[str, list[ProbedUse]] = {}
     for probe, outcome in zip(probes, outcomes, strict=True):
         if probe.group == "valid use":
             side = right if outcome.outcome in GOOD else failing
@@ -105,12 +107,12 @@ def _split(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> tuple[dict[s
     return right, failing
 
 
-def _completions(page: PageOfOp, failing: Sequence[Use]) -> list[Use]:
+def _completions(page: PageOfOp, failing: Sequence[ProbedUse]) -> list[ProbedUse]:
     found = (more for use in failing for more in completed(page, use))
     return [use for use in found if page.allows(use)]
 
 
-def _best_first(uses: Sequence[Use]) -> list[Use]:
+def _best_first(uses: Sequence[ProbedUse]) -> list[ProbedUse]:
     """The uses in f32 first, otherwise in their order."""
     return sorted(uses, key=lambda use: not {"f32", "s32", "boolean"}.issuperset(use.dtypes[:1]))
 
@@ -157,7 +159,7 @@ def probe(
     given = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
     picks = tuple((index, str(tensor[0])) for index, tensor in enumerate(inputs))
     plain = {attribute: value for attribute, (_, value) in given.items()}
-    use = Use(kind, (GIVEN,), picks, plain, tuple(outputs), [list(tensor) for tensor in inputs])
+    use = ProbedUse(kind, (GIVEN,), picks, plain, tuple(outputs), [list(tensor) for tensor in inputs])
     worker = probing_worker()
     try:
         request = {"name": name, "use": use.to_dict(), "call": given, "allowed": True}

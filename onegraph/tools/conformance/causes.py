@@ -11,9 +11,9 @@ from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
 from .own_causes import OWN
 from .probes import PRINTED, REFUSED, TAKEN, UNPRINTED, Probe
-from .results import Result
+from .results import ProbeResult
 from .runner import Runner
-from .uses import SINGLE, Use, plain
+from .uses import SINGLE, ProbedUse, plain
 
 GOOD, NOT_RUN, ENDED = ("right", "ran"), ("refused", "unsupported"), ("crash", "hang")
 WORDS_RULE = "attribute_value"
@@ -34,7 +34,7 @@ NOTED = {
 
 def judge(
     probes: Sequence[Probe], outcomes: Sequence[Outcome], runner: Runner, version: tuple[int, int, int]
-) -> list[Result]:
+) -> list[ProbeResult]:
     """The verdict and the causes of every probe."""
     pairs = list(zip(probes, outcomes, strict=True))
     failed = [probe for probe, one in pairs if probe.allowed and one.outcome in NOT_RUN and _not_native(probe.use)]
@@ -48,10 +48,10 @@ def judge(
     for place in order:
         probe, outcome = pairs[place]
         judged[place] = court.judge(probe, outcome, found.get(id(probe)))
-    return [Result(probe, outcome, *judged[place]) for place, (probe, outcome) in enumerate(pairs)]
+    return [ProbeResult(probe, outcome, *judged[place]) for place, (probe, outcome) in enumerate(pairs)]
 
 
-def _not_native(use: Use) -> list[str]:
+def _not_native(use: ProbedUse) -> list[str]:
     """The data types of a use that this CPU does not compute in."""
     return sorted({*use.dtypes, *use.outputs}.intersection(NOT_NATIVE))
 
@@ -59,7 +59,7 @@ def _not_native(use: Use) -> list[str]:
 def _in_f32(probe: Probe) -> Probe:
     """The same probe with f32 in place of data types that this CPU does not compute in."""
 
-    def changed(use: Use) -> Use:
+    def changed(use: ProbedUse) -> ProbedUse:
         ins = {place: "f32" for place, dtype in enumerate(use.dtypes) if dtype in NOT_NATIVE}
         outs = {place: "f32" for place, dtype in enumerate(use.outputs) if dtype in NOT_NATIVE}
         return use.typed(ins, outs)
@@ -131,13 +131,13 @@ class _Court:
             alike = [name for name in brought if name in alike] or brought
         return tuple(alike)
 
-    def _likely(self, use: Use) -> tuple[str, ...]:
+    def _likely(self, use: ProbedUse) -> tuple[str, ...]:
         """The one known fault of a use, if it is of an attribute or input that the use has; it ends in a new way."""
         given = {*use.attrs, *(port.name for port in BASE[use.kind].inputs[: len(use.picks)])}
         names = [name for name in use.faults(self._version) if SINGLE[name].where in given]
         return tuple(names) if len(names) == 1 else ()
 
-    def _causes(self, use: Use) -> list[str]:
+    def _causes(self, use: ProbedUse) -> list[str]:
         own = [cause.name for cause in OWN if use.kind in cause.ops and cause.when(use)]
         return own + use.faults(self._version)
 

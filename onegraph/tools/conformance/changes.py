@@ -14,7 +14,7 @@ from ...opset.values import BadValueError, convert
 from .claims import CLAIMS
 from .page_of_op import PageOfOp
 from .probes import PRINTED, REFUSED, TAKEN, UNPRINTED, Probe
-from .uses import Use, plain
+from .uses import ProbedUse, plain
 
 # For each kind of attribute, a kind that is wrong for it.
 WRONG_KIND = {"f32": "s64", "f32[]": "s64[]", "s64": "f32", "s64[]": "f32[]", "bool": "s64", "str": "s64"}
@@ -34,7 +34,7 @@ class Changes:
         failing: the other valid uses.
     """
 
-    def __init__(self, page: PageOfOp, right: Sequence[Use], failing: Sequence[Use]) -> None:
+    def __init__(self, page: PageOfOp, right: Sequence[ProbedUse], failing: Sequence[ProbedUse]) -> None:
         self.page, self.right, self.failing = page, right, failing
         self.control = (*right, *failing)[0]
 
@@ -87,11 +87,11 @@ class Changes:
                 found.append(plain(use.attrs[name]))
         return found[:MOST]
 
-    def _use_with(self, name: str, value: Any) -> tuple[Use | None, Use | None]:
+    def _use_with(self, name: str, value: Any) -> tuple[ProbedUse | None, ProbedUse | None]:
         """A control and a valid use in which the attribute has this value, the same if the library takes it."""
         wanted = self._stored(name, value)
 
-        def has(use: Use) -> bool:
+        def has(use: ProbedUse) -> bool:
             if name not in use.attrs:
                 return bool(wanted == self.page.base.attribute(name).default)
             return bool(self._stored(name, use.attrs[name]) == wanted)
@@ -157,13 +157,13 @@ class Changes:
             call = {**control.arguments(), name: [kind, value]}
             yield self._probe("attribute refused", attribute.name, shown, REFUSED, control, control, call, cause)
 
-    def _flag(self, use: Use, name: str) -> bool:
+    def _flag(self, use: ProbedUse, name: str) -> bool:
         return bool(use.attrs.get(name, self.page.base.attribute(name).default))
 
-    def _settings(self) -> list[Use]:
+    def _settings(self) -> list[ProbedUse]:
         """For each setting of the flags one right use, or the control."""
         flags = [attribute.name for attribute in self.page.base.attributes if attribute.kind == "bool"]
-        found: dict[tuple[bool, ...], Use] = {}
+        found: dict[tuple[bool, ...], ProbedUse] = {}
         for use in self.right or (self.control,):
             found.setdefault(tuple(self._flag(use, name) for name in flags), use)
         return list(found.values())
@@ -185,7 +185,7 @@ class Changes:
             if page.broken_rules(changed) == ["data_type"]:
                 yield self._probe("data types", "data types", shown, REFUSED, changed, full, cause="data_type")
 
-    def _other_types(self, use: Use) -> Iterator[tuple[Use, str]]:
+    def _other_types(self, use: ProbedUse) -> Iterator[tuple[ProbedUse, str]]:
         """The use with other data types of all ports of a type variable, and of each of these ports."""
         page, present = self.page, page_ports(self.page, use)
         for name, ends in page.variables.items():
@@ -279,8 +279,8 @@ class Changes:
         subject: str,
         value: Any,
         says: str,
-        use: Use,
-        control: Use | None,
+        use: ProbedUse,
+        control: ProbedUse | None,
         call: Mapping[str, Sequence[Any]] | None = None,
         cause: str = "",
     ) -> Probe:
@@ -290,7 +290,7 @@ class Changes:
         return Probe(self.page, group, subject, plain(value), says, use, arguments, sound, cause)
 
 
-def page_ports(page: PageOfOp, use: Use) -> set[tuple[str, int]]:
+def page_ports(page: PageOfOp, use: ProbedUse) -> set[tuple[str, int]]:
     """The ports of a use, by side and index."""
     inputs = {("inputs", min(index, len(page.schema.inputs) - 1)) for index in range(len(use.picks))}
     return inputs | {("outputs", index) for index in range(len(use.outputs))}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, OUTPUTS
 from ...opset.schema import Schema
-from .uses import Use
+from .uses import ProbedUse
 
 FORWARD_NORMS = frozenset(["LayerNorm", "GroupNorm"])
 NORMS = FORWARD_NORMS | {"LayerNormBackward"}
@@ -36,27 +36,27 @@ class Claim:
     printed: str
     value: str
     meant: str
-    change: Callable[[Use], Use | None]
+    change: Callable[[ProbedUse], ProbedUse | None]
 
 
-def _gamma_alone(use: Use) -> Use | None:
+def _gamma_alone(use: ProbedUse) -> ProbedUse | None:
     affine = use.attrs.get("use_affine", True) and len(use.picks) in (3, 6)
     return use.having(use_affine=False).taking(len(use.picks) - 1) if affine else None
 
 
-def _one_statistic(use: Use) -> Use | None:
+def _one_statistic(use: ProbedUse) -> ProbedUse | None:
     return use.giving(2) if not use.attrs.get("keep_stats", True) else None
 
 
-def _one_gradient(use: Use) -> Use | None:
+def _one_gradient(use: ProbedUse) -> ProbedUse | None:
     return use.giving(2) if use.attrs.get("use_affine", True) else None
 
 
-def _no_gradients(use: Use) -> Use | None:
+def _no_gradients(use: ProbedUse) -> ProbedUse | None:
     return use.giving(1) if use.attrs.get("use_affine", True) else None
 
 
-def _one_zero_point(use: Use) -> Use | None:
+def _one_zero_point(use: ProbedUse) -> ProbedUse | None:
     several = use.attrs.get("qtype") == "per_channel" and "zps" in use.attrs
     return use.having(zps=list(use.attrs["zps"])[:1]) if several else None
 
@@ -115,13 +115,13 @@ CLAIMS = (
 )
 
 
-def _other_ranks(schema: Schema, use: Use) -> bool:
+def _other_ranks(schema: Schema, use: ProbedUse) -> bool:
     """Whether scales or zero points are no vectors, on a page without groups, which says that they are vectors."""
     return not schema.has_attribute("group_shape") and any(array.ndim != 1 for array in use.arrays[1:])
 
 
 # Uses that onegraph takes, and the pages of an edition without a dialect forbid or do not speak of, by op.
-UNSPOKEN: dict[str, Callable[[Schema, Use], bool]] = {
+UNSPOKEN: dict[str, Callable[[Schema, ProbedUse], bool]] = {
     # The legacy edition reverses the axes for an empty order.
     "StaticTranspose": lambda _, use: not len(use.attrs["order"]),
     # No page says which of the two counts.

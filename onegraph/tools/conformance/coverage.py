@@ -10,7 +10,7 @@ from ...faults.catalogue import CATALOGUE
 from ...faults.fault import SLOW
 from .causes import GOOD
 from .page_of_op import PageOfOp
-from .results import Result
+from .results import ProbeResult
 from .uses import SINGLE, uses_of_fault
 
 Item = tuple[str, str, str]  # the op, the subject, the value
@@ -78,7 +78,7 @@ REASONS = {
 
 
 def coverage_of(
-    results: Sequence[Result], pages: Sequence[PageOfOp], skipped: dict[str, str], version: tuple[int, int, int]
+    results: Sequence[ProbeResult], pages: Sequence[PageOfOp], skipped: dict[str, str], version: tuple[int, int, int]
 ) -> Coverage:
     """What the results cover of the pages."""
     tried = {(row.asked.page.schema.kind, row.asked.subject, str(row.asked.value)) for row in results}
@@ -133,7 +133,7 @@ def _documented(page: PageOfOp, name: str) -> list[Item]:
     return [(kind, subject, value) for subject, value in found]
 
 
-def _faults(results: Sequence[Result], probed: set[str], version: tuple[int, int, int]) -> dict[str, str]:
+def _faults(results: Sequence[ProbeResult], probed: set[str], version: tuple[int, int, int]) -> dict[str, str]:
     """For each known fault of the version ``met``, or why not."""
     ended: dict[str, list[bool]] = {}
     for row in results:

@@ -13,7 +13,7 @@ from ...opset.errata.correction import ATTRIBUTES
 from .own_causes import OWN
 from .page_of_op import PageOfOp
 from .probes import UNPRINTED
-from .results import VERDICTS, Result
+from .results import VERDICTS, ProbeResult
 from .uses import SINGLE
 from .words import OWN_MEANING, attribute_text, words_of
 
@@ -22,7 +22,7 @@ SHOWN = 3  # outcomes that the text of a finding names
 
 
 @record(frozen=True)
-class Finding:
+class Disagreement:
     """One cause of disagreements.
 
     Attributes:
@@ -52,11 +52,11 @@ class Finding:
     came_back: str
     correction: str
     code: str = ""
-    rows: tuple[Result, ...] = ()
+    rows: tuple[ProbeResult, ...] = ()
     fault: str = ""
 
     @property
-    def simplest(self) -> Result | None:
+    def simplest(self) -> ProbeResult | None:
         """The row that shows it best; None if no probe shows it."""
         rows = [row for row in self.rows if row.verdict == self.verdict]
         return _simplest(rows) if rows else None
@@ -76,9 +76,9 @@ class Finding:
         }
 
 
-def findings_of(results: Sequence[Result], pages: Sequence[PageOfOp], version: str) -> list[Finding]:
+def findings_of(results: Sequence[ProbeResult], pages: Sequence[PageOfOp], version: str) -> list[Disagreement]:
     """The findings of a run, the worst first: of the probes, of the mistakes in the texts, and of sibling pages."""
-    rows: dict[str, list[Result]] = defaultdict(list)
+    rows: dict[str, list[ProbeResult]] = defaultdict(list)
     for result in results:
         for cause in result.causes:
             rows[cause].append(result)
@@ -89,7 +89,7 @@ def findings_of(results: Sequence[Result], pages: Sequence[PageOfOp], version: s
     return sorted(found, key=lambda finding: (-RANKS[finding.verdict], finding.id))
 
 
-def _finding(cause: str, rows: Sequence[Result], version: str) -> Finding:
+def _finding(cause: str, rows: Sequence[ProbeResult], version: str) -> Disagreement:
     verdict = max((row.verdict for row in rows), key=RANKS.__getitem__)
     best = _simplest([row for row in rows if row.verdict == verdict])
     words = words_of(cause, best, version)
@@ -98,7 +98,7 @@ def _finding(cause: str, rows: Sequence[Result], version: str) -> Finding:
     came = [f"{text} ({count} of {counted(len(rows), 'probe')})" for text, count in outcomes.most_common(SHOWN)]
     if len(outcomes) > SHOWN:
         came.append(f"{len(outcomes) - SHOWN} other outcomes")
-    return Finding(
+    return Disagreement(
         f"{verdict}:{cause.removeprefix(f'{verdict}:')}",
         verdict,
         best.asked.page.edition.name,
@@ -115,10 +115,10 @@ def _finding(cause: str, rows: Sequence[Result], version: str) -> Finding:
     )
 
 
-def _simplest(rows: Sequence[Result]) -> Result:
+def _simplest(rows: Sequence[ProbeResult]) -> ProbeResult:
     """The row that shows a cause best: the example of a known fault, one change, f32, few elements."""
 
-    def weight(row: Result) -> tuple[int, bool, bool, int, int]:
+    def weight(row: ProbeResult) -> tuple[int, bool, bool, int, int]:
         use, group = row.asked.use, row.asked.group
         own = any(cause.name in row.causes for cause in OWN)
         order = {"known fault": 0, "valid use": 0 if own else 3}.get(group, 1 if row.asked.says != UNPRINTED else 2)
@@ -129,7 +129,7 @@ def _simplest(rows: Sequence[Result]) -> Result:
     return min(rows, key=weight)
 
 
-def _done(row: Result) -> str:
+def _done(row: ProbeResult) -> str:
     asked = row.asked
     value = asked.value if isinstance(asked.value, str) else repr(asked.value)
     if asked.group == "known fault":
@@ -143,9 +143,9 @@ def _done(row: Result) -> str:
 # Findings without a probe of their own -------------------------------------------------------------------------------
 
 
-def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) -> list[Finding]:
+def _unprobed_corrections(results: Sequence[ProbeResult], pages: Iterable[PageOfOp]) -> list[Disagreement]:
     """The mistakes in the texts that no probe showed: names, formulas, types that the C API lacks."""
-    right: dict[str, list[Result]] = defaultdict(list)
+    right: dict[str, list[ProbeResult]] = defaultdict(list)
     others: dict[str, set[str]] = defaultdict(set)
     for result in results:
         kind = result.asked.page.schema.kind
@@ -166,7 +166,7 @@ def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) 
         came = f"right as it is meant ({len(shown)} valid uses)" if shown else ""
         came = came or "; ".join(sorted({text for page in concerned for text in others[page.schema.kind]}))
         findings.append(
-            Finding(
+            Disagreement(
                 f"text:correction:{name}",
                 "text",
                 concerned[0].edition.name,
@@ -183,7 +183,7 @@ def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) 
     return findings
 
 
-def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
+def _siblings(pages: Sequence[PageOfOp]) -> list[Disagreement]:
     """Attributes that pages of one category print in different ways, and no correction explains."""
     printed: dict[tuple[str, str], dict[str, list[PageOfOp]]] = defaultdict(lambda: defaultdict(list))
     for page in pages:
@@ -199,7 +199,7 @@ def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
         concerned = [page for group in texts.values() for page in group]
         told = [f"{text} ({ops})" for text, ops in kinds.items()]
         findings.append(
-            Finding(
+            Disagreement(
                 f"sibling:{category}:{name}",
                 "sibling",
                 concerned[0].edition.name,

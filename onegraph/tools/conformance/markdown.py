@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..._util.counted import counted
-from .findings import Finding
+from .findings import Disagreement
 from .results import VERDICTS
 from .run_record import Run
 
@@ -26,7 +26,7 @@ def markdown(run: Run, facts: Mapping[str, object]) -> str:
     return "\n".join(lines)
 
 
-def issue(finding: Finding) -> str:
+def issue(finding: Disagreement) -> str:
     """One finding as the text of an issue."""
     lines = [f"## {finding.id}", "", f"**{finding.verdict}**: {VERDICTS[finding.verdict]}.", ""]
     lines += [f"- Pages: {', '.join(f'[{op}]({link})' for op, link in finding.links.items())}"]

@@ -8,7 +8,7 @@ from ..._util.records import record
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, TYPES
 from ...opset.kinds import NORMALIZATIONS
 from ...opset.ops.pooling import pool_geometry
-from .uses import Use
+from .uses import ProbedUse
 
 
 @record(frozen=True)
@@ -28,12 +28,12 @@ class Cause:
     ops: frozenset[str]
     section: str
     where: str
-    when: Callable[[Use], bool]
+    when: Callable[[ProbedUse], bool]
     printed: str
     meant: str
 
 
-def _rounds_up(use: Use) -> bool:
+def _rounds_up(use: ProbedUse) -> bool:
     """Whether diff_dst has more windows along an axis than a pool that rounds down has."""
     found = pool_geometry(use.call)
     if found is None:
@@ -43,12 +43,12 @@ def _rounds_up(use: Use) -> bool:
                for w, size, count in sizes)  # fmt: skip
 
 
-def _bf16_parameters(use: Use) -> bool:
+def _bf16_parameters(use: ProbedUse) -> bool:
     """Whether the source is of bf16, and the vectors beside it, too."""
     return len(use.picks) > 1 and {*use.dtypes} == {"bf16"}
 
 
-def _other_accumulation(use: Use) -> bool:
+def _other_accumulation(use: ProbedUse) -> bool:
     return use.attrs.get("accumulation_mode") in ("f32", "s32", "f16")
 
 

@@ -13,7 +13,7 @@ from ...opset.errata.correction import NOWHERE, Correction
 from ...opset.schema import Schema
 from ...opset.signature import Port
 from .claims import UNSPOKEN
-from .uses import Use
+from .uses import ProbedUse
 
 LEGACY_RULES = "onednn-3.0"  # the first edition in the base vocabulary, for the rules of editions in another one
 
@@ -51,12 +51,12 @@ class PageOfOp:
             return self.edition.name
         return LEGACY_RULES if self.base.kind in edition(LEGACY_RULES).schemas else DEFAULT
 
-    def allows(self, use: Use) -> bool:
+    def allows(self, use: ProbedUse) -> bool:
         """Whether the page allows a use."""
         unspoken = UNSPOKEN.get(self.base.kind) if self.schema.dialect is None else None
         return not self.broken_rules(use) and not (unspoken is not None and unspoken(self.schema, use))
 
-    def broken_rules(self, use: Use, *, shapes: bool = True) -> list[str]:
+    def broken_rules(self, use: ProbedUse, *, shapes: bool = True) -> list[str]:
         """The rules of the edition that a use breaks, perhaps without knowledge of shapes."""
         names = {self.base_name(attribute.name) for attribute in self.schema.attributes}
         if not names.issuperset(use.attrs):
@@ -103,7 +103,7 @@ class PageOfOp:
                     found.append(one)
         return found
 
-    def combination(self, use: Use) -> dict[str, str]:
+    def combination(self, use: ProbedUse) -> dict[str, str]:
         """The data types of a use, by type variable; a variable whose ports are all left out is missing."""
         found: dict[str, str] = {}
         for side, dtypes in (("inputs", use.dtypes), ("outputs", use.outputs)):
@@ -113,12 +113,12 @@ class PageOfOp:
                     found.setdefault(port.type, dtype)
         return found
 
-    def typed(self, use: Use, types: dict[str, str]) -> Use:
+    def typed(self, use: ProbedUse, types: dict[str, str]) -> ProbedUse:
         """The use with other data types, by type variable."""
         inputs = {place: types[p.type] for place, p in enumerate(self._ports("inputs", use)) if p.type in types}
         outputs = {place: types[p.type] for place, p in enumerate(self._ports("outputs", use)) if p.type in types}
         return use.typed(inputs, outputs)
 
-    def _ports(self, side: str, use: Use) -> Iterator[Port]:
+    def _ports(self, side: str, use: ProbedUse) -> Iterator[Port]:
         count = len(use.picks if side == "inputs" else use.outputs)
         return (self.port(side, index) for index in range(count))

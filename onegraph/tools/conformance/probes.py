@@ -8,7 +8,7 @@ from typing import Any
 from ..._util.records import record
 from ...opset.signature import Fill
 from .page_of_op import PageOfOp
-from .uses import SINGLE, Use, uses_of_cases, uses_of_fault
+from .uses import SINGLE, ProbedUse, uses_of_cases, uses_of_fault
 
 # What the edition says about the changed use: it allows it; it forbids it; its page prints it by mistake; it means it,
 # but the page leaves it out.
@@ -49,9 +49,9 @@ class Probe:
     subject: str
     value: Any
     says: str
-    use: Use
+    use: ProbedUse
     call: Mapping[str, Sequence[Any]]
-    control: Use | None = None
+    control: ProbedUse | None = None
     cause: str = ""
 
     @property
@@ -86,7 +86,7 @@ def valid_uses(page: PageOfOp, version: tuple[int, int, int]) -> list[Probe]:
     return probes
 
 
-def completed(page: PageOfOp, use: Use) -> Iterator[Use]:
+def completed(page: PageOfOp, use: ProbedUse) -> Iterator[ProbedUse]:
     """A use with what the library needs beyond the text: dilations, and shapes as attributes instead of tensors."""
     arrays, schema = use.arrays, page.base
     for index, port in enumerate(schema.inputs[: len(use.picks)]):

@@ -40,7 +40,7 @@ WORDS = {
 
 
 @record(frozen=True)
-class Result:
+class ProbeResult:
     """One probe, its outcome, what that means, and the causes if library and page disagree."""
 
     asked: Probe
@@ -136,7 +136,7 @@ def _literal(value: object) -> str:
     return re.sub(r"\b(inf|nan)\b", r"float('\1')", repr(value))
 
 
-def summary(results: Iterable[Result]) -> dict[str, Counter[str]]:
+def summary(results: Iterable[ProbeResult]) -> dict[str, Counter[str]]:
     """The number of probes by op and verdict."""
     found: dict[str, Counter[str]] = {}
     for result in results:
@@ -144,7 +144,7 @@ def summary(results: Iterable[Result]) -> dict[str, Counter[str]]:
     return found
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[ProbeResult]) -> str:
     """The summary for a terminal: the ops with disagreements, and the totals."""
     rows = summary(results)
     total = Counter(result.verdict for result in results)

@@ -8,9 +8,9 @@ from ..._util.fork_safety import cached_property
 from ..._util.records import record
 from ...opset.editions.registry import Edition
 from .coverage import Coverage, coverage_of
-from .findings import Finding, findings_of
+from .findings import Disagreement, findings_of
 from .page_of_op import PageOfOp
-from .results import Result
+from .results import ProbeResult
 
 
 @record(frozen=True)
@@ -27,18 +27,18 @@ class Run:
 
     edition: Edition
     pages: Sequence[PageOfOp]
-    results: Sequence[Result]
+    results: Sequence[ProbeResult]
     skipped: dict[str, str]
     version: tuple[int, int, int]
 
-    def __iter__(self) -> Iterator[Result]:
+    def __iter__(self) -> Iterator[ProbeResult]:
         return iter(self.results)
 
     def __len__(self) -> int:
         return len(self.results)
 
     @cached_property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Disagreement]:
         """One finding for each cause of disagreements, the worst first."""
         return findings_of(self.results, self.pages, ".".join(map(str, self.version)))
 

@@ -37,7 +37,7 @@ OF_CALLS = [fault for table in TABLES for fault in table]
 
 
 @record(frozen=True)
-class Use:
+class ProbedUse:
     """One use of an op.
 
     Attributes:
@@ -80,28 +80,28 @@ class Use:
 
     # Changes -----------------------------------------------------------------------------------------------------
 
-    def having(self, **attrs: Any) -> Use:
+    def having(self, **attrs: Any) -> ProbedUse:
         """The same use with other values of attributes."""
         return replace(self, attrs={**self.attrs, **attrs})
 
-    def without(self, name: str) -> Use:
+    def without(self, name: str) -> ProbedUse:
         """The same use without an attribute."""
         return replace(self, attrs={other: value for other, value in self.attrs.items() if other != name})
 
-    def taking(self, count: int) -> Use:
+    def taking(self, count: int) -> ProbedUse:
         """The same use with so many inputs; further ones repeat the last."""
         return replace(self, picks=(self.picks + self.picks[-1:] * count)[:count])
 
-    def giving(self, count: int) -> Use:
+    def giving(self, count: int) -> ProbedUse:
         """The same use with so many outputs; further ones repeat the last data type."""
         return replace(self, outputs=(self.outputs + (self.outputs[-1:] or ("f32",)) * count)[:count])
 
-    def with_tensor_for(self, name: str) -> Use:
+    def with_tensor_for(self, name: str) -> ProbedUse:
         """The same use with a tensor of s32 as the last input, in place of an attribute."""
         extra = tuple(int(number) for number in self.attrs[name])
         return replace(self.without(name), picks=(*self.picks, (EXTRA, "s32")), extra=extra)
 
-    def typed(self, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> Use:
+    def typed(self, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> ProbedUse:
         """The same use with other data types of some inputs and outputs."""
         picks = tuple((number, inputs.get(place, dtype)) for place, (number, dtype) in enumerate(self.picks))
         return replace(
@@ -191,11 +191,11 @@ class Use:
         }
 
     @staticmethod
-    def of_dict(facts: Mapping[str, Any]) -> Use:
+    def of_dict(facts: Mapping[str, Any]) -> ProbedUse:
         """The use that ``to_dict`` wrote."""
         picks = tuple((int(number), str(dtype)) for number, dtype in facts["picks"])
         source, outputs = tuple(facts["source"]), tuple(facts["outputs"])
-        return Use(facts["kind"], source, picks, facts["attrs"], outputs, facts["tensors"], tuple(facts["extra"]))
+        return ProbedUse(facts["kind"], source, picks, facts["attrs"], outputs, facts["tensors"], tuple(facts["extra"]))
 
 
 def plain(value: Any) -> Any:
@@ -225,12 +225,12 @@ def _tensor(array: Array) -> tuple[str, tuple[int, ...]]:
 
 
 @cache
-def uses_of_cases(kind: str) -> tuple[Use, ...]:
+def uses_of_cases(kind: str) -> tuple[ProbedUse, ...]:
     """The valid uses of an op that the package has."""
     return tuple(_use_of_case(case) for case in CASES if case.kind == kind)
 
 
-def _use_of_case(case: Case) -> Use:
+def _use_of_case(case: Case) -> ProbedUse:
     graph = DataGraph(edition=DEFAULT)
     inputs = [
         graph.constant(array) if array.dtype == np.int32 else graph.input(f"in{index}", *_tensor(array))
@@ -239,10 +239,10 @@ def _use_of_case(case: Case) -> Use:
     graph.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
     picks = tuple((index, type_name(array)) for index, array in enumerate(case.inputs))
     outputs = tuple(tensor.dtype.value for tensor in graph.ops[0].outputs)
-    return Use(case.kind, (CASE, case.label), picks, dict(case.attrs), outputs)
+    return ProbedUse(case.kind, (CASE, case.label), picks, dict(case.attrs), outputs)
 
 
-def uses_of_fault(fault: Fault[Any]) -> dict[str, Use]:
+def uses_of_fault(fault: Fault[Any]) -> dict[str, ProbedUse]:
     """The examples of a fault that are of one op and small enough to run, by name."""
     found = {}
     for example in fault.examples:
@@ -252,7 +252,7 @@ def uses_of_fault(fault: Fault[Any]) -> dict[str, Use]:
         if example.runs and op.kind in fault.ops:
             picks = tuple((index, tensor.dtype.value) for index, tensor in enumerate(op.inputs) if tensor is not None)
             outputs = tuple(tensor.dtype.value for tensor in op.outputs)
-            found[example.name] = Use(op.kind, (FAULT, fault.name, example.name), picks, dict(op.attrs), outputs)
+            found[example.name] = ProbedUse(op.kind, (FAULT, fault.name, example.name), picks, dict(op.attrs), outputs)
     return found
 
 

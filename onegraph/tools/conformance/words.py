@@ -14,7 +14,7 @@ from .causes import NO_KERNEL, NOTED
 from .claims import CLAIMS
 from .own_causes import OWN
 from .page_of_op import PageOfOp
-from .results import Result
+from .results import ProbeResult
 from .uses import SINGLE
 
 UNLIMITED = "the formula of the op, without a limit"
@@ -64,7 +64,7 @@ class Words(NamedTuple):
     correction: str
 
 
-def words_of(cause: str, row: Result, version: str) -> Words:
+def words_of(cause: str, row: ProbeResult, version: str) -> Words:
     """What a page says, what the library does, and what should change."""
     page = row.asked.page
     kind, _, name = cause.partition(":")
@@ -104,14 +104,14 @@ def words_of(cause: str, row: Result, version: str) -> Words:
     return Words(section, printed, mend(f"{row.asked.subject} {row.asked.value}", row, version))
 
 
-def mend(what: str, row: Result, version: str) -> str:
+def mend(what: str, row: ProbeResult, version: str) -> str:
     """What should change if the reason of a failure is unknown."""
     found = row.outcome.outcome
     should = SHOULD[found].format(what)
     return f"oneDNN {version} should {should}; or the page should say that the library {DOES[found]} it."
 
 
-def limit(fault: Fault[Any], row: Result, version: str) -> str:
+def limit(fault: Fault[Any], row: ProbeResult, version: str) -> str:
     """What should change because of a fault; its reason is that of the first version that was seen to have it."""
     release, found = tuple(int(part) for part in version.split(".")[:2]), row.outcome.outcome
     seen = {tried: text for tried, text in fault.seen.items() if not FINE.issuperset(text.split(" | "))}

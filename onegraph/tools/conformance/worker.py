@@ -25,7 +25,7 @@ from ...opset.editions.registry import BASE
 from ...opset.shapes import known_dims
 from ...testing.tolerance import COARSEST, FLOORS, INEXACT, INEXACTNESS, ROUNDED_TWICE, summed
 from .page_ends import at_page_end
-from .uses import Use
+from .uses import ProbedUse
 
 PR_SET_PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent ends
 ROOM = 4096  # bytes after each output, where a write beyond its end is detected and does no harm
@@ -213,7 +213,7 @@ def compare(
 def answer(request: Mapping[str, Any]) -> dict[str, object]:
     """The outcome of one probe."""
     try:
-        use = Use.of_dict(request["use"])
+        use = ProbedUse.of_dict(request["use"])
         inputs = use.arrays
         expected = use.reference() if request["allowed"] else None
         edges = bool(request.get("edges"))
@@ -235,7 +235,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, object]:
     return {"stage": "execute", "outcome": "wrong" if detail else "right", "detail": detail}
 
 
-def _divides_exactly(use: Use) -> bool:
+def _divides_exactly(use: ProbedUse) -> bool:
     """Whether all scales are powers of two, by which the library multiplies as exactly as the formula divides."""
     scales = use.attrs.get("scales", ())
     return use.kind == "Quantize" and all(math.frexp(scale)[0] == 0.5 for scale in scales)

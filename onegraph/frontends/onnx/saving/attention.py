@@ -10,7 +10,7 @@ import numpy as np
 from ....opset.dtypes import DataType
 from ....opset.host.attention import extended_shape, scale_of
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import composes, known_dims_of
 
 
@@ -21,15 +21,17 @@ class _Heads:
         self.batch, self.heads, self.queries, self.size = known_dims_of(call, call.shape("query"), "query")
         self.kv_heads, self.keys, self.value_size = known_dims_of(call, call.shape("value"), "value")[1:]
 
-    def together(self, value: Value, size: int) -> Value:
+    def together(self, value: NodeValue, size: int) -> NodeValue:
         """(batch, heads, queries, size) as rows of each head of the keys."""
         return value.reshape(self.batch, self.kv_heads, self.heads // self.kv_heads * self.queries, size)
 
-    def apart(self, value: Value, size: int) -> Value:
+    def apart(self, value: NodeValue, size: int) -> NodeValue:
         """The way back."""
         return value.reshape(self.batch, self.heads, self.queries, size)
 
-    def scores(self, call: Call, query: Value, key: Value, mask: Value | None, lengths: Value | None = None) -> Value:
+    def scores(
+        self, call: Call, query: NodeValue, key: NodeValue, mask: NodeValue | None, lengths: NodeValue | None = None
+    ) -> NodeValue:
         """(batch, heads, queries, keys)."""
         product = self.together(query, self.size).op("MatMul", key.transpose((0, 1, 3, 2)))
         found = self.apart(product, self.keys) * scale_of(call)
@@ -47,7 +49,7 @@ class _Heads:
             found = query.body.constant(seen).where(found, -np.inf)
         return found
 
-    def mixed(self, scores: Value, value: Value) -> tuple[Value, ...]:
+    def mixed(self, scores: NodeValue, value: NodeValue) -> tuple[NodeValue, ...]:
         """The values mixed by the shares, and the logarithm of the sum of the exponentials of the scores."""
         largest = scores.reduce("ReduceMax", [3])
         known = largest.compare("Equal", -np.inf).where(0, largest)
@@ -58,7 +60,7 @@ class _Heads:
         logsumexp = (largest + total.op("Log")).reshape(self.batch, self.heads, self.queries)
         return self.apart(mixed, self.value_size), logsumexp
 
-    def _within(self, call: Call, scores: Value, lengths: Value) -> Value:
+    def _within(self, call: Call, scores: NodeValue, lengths: NodeValue) -> NodeValue:
         """The scores of keys that each batch has, and that a query sees."""
         keys = scores.body.constant(np.arange(self.keys, dtype=np.int64))
         seen = keys.compare("Less", lengths.reshape(self.batch, 1, 1, 1))
@@ -70,26 +72,28 @@ class _Heads:
         return seen.where(scores, -np.inf)
 
 
-def starts_of(lengths: Value, tokens: int) -> Value:
+def starts_of(lengths: NodeValue, tokens: int) -> NodeValue:
     """The places of the first of the last tokens."""
     return (lengths - tokens).op("Max", lengths.body.scalar(0, DataType.s64))
 
 
-def _zero_or(mask: Value, like: Value) -> Value:
+def _zero_or(mask: NodeValue, like: NodeValue) -> NodeValue:
     zero, never = (like.body.scalar(number, like.dtype) for number in (0, -np.inf))
     return mask.where(zero, never)
 
 
 @composes("host Attention")
-def attention(call: Call, query: Value, key: Value, value: Value, mask: Value | None = None) -> tuple[Value, ...]:
+def attention(
+    call: Call, query: NodeValue, key: NodeValue, value: NodeValue, mask: NodeValue | None = None
+) -> tuple[NodeValue, ...]:
     heads = _Heads(call)
     return heads.mixed(heads.scores(call, query, key, mask), value)
 
 
 @composes("host CachedAttention")
 def cached_attention(
-    call: Call, query: Value, key: Value, value: Value, lengths: Value, mask: Value | None = None
-) -> tuple[Value, ...]:
+    call: Call, query: NodeValue, key: NodeValue, value: NodeValue, lengths: NodeValue, mask: NodeValue | None = None
+) -> tuple[NodeValue, ...]:
     heads = _Heads(call)
     return heads.mixed(heads.scores(call, query, key, mask, lengths), value)
 
@@ -97,14 +101,14 @@ def cached_attention(
 @composes("host AttentionBackward")
 def attention_backward(
     call: Call,
-    query: Value,
-    key: Value,
-    value: Value,
-    dst: Value,
-    logsumexp: Value,
-    grad_dst: Value,
-    mask: Value | None = None,
-) -> tuple[Value, ...]:
+    query: NodeValue,
+    key: NodeValue,
+    value: NodeValue,
+    dst: NodeValue,
+    logsumexp: NodeValue,
+    grad_dst: NodeValue,
+    mask: NodeValue | None = None,
+) -> tuple[NodeValue, ...]:
     heads = _Heads(call)
     total = logsumexp.reshape(heads.batch, heads.heads, heads.queries, 1)
     known = total.compare("Equal", -np.inf).where(np.inf, total)
@@ -119,7 +123,7 @@ def attention_backward(
 
 
 @composes("host Rotary")
-def rotary(call: Call, src: Value, cos: Value, sin: Value, lengths: Value | None = None) -> Value:
+def rotary(call: Call, src: NodeValue, cos: NodeValue, sin: NodeValue, lengths: NodeValue | None = None) -> NodeValue:
     batch, heads, tokens, size = known_dims_of(call, call.shape("src"), "src")
     angles = known_dims_of(call, call.shape("cos"), "cos")[-1]
     pairs = angles // 2 if call.flag("whole") else angles
@@ -128,7 +132,7 @@ def rotary(call: Call, src: Value, cos: Value, sin: Value, lengths: Value | None
         cos, sin = (table.op("Gather", places, axis=0).reshape(batch, 1, tokens, angles) for table in (cos, sin))
     is_near = call.flag("interleaved")
 
-    def half(value: Value, place: int) -> Value:
+    def half(value: NodeValue, place: int) -> NodeValue:
         ends = (place, 2 * pairs, 2) if is_near else (place * pairs, (place + 1) * pairs, 1)
         first, last, step = (value.body.numbers(end) for end in ends)
         return value.op("Slice", first, last, value.body.numbers(-1), step)
@@ -149,7 +153,9 @@ def rotary(call: Call, src: Value, cos: Value, sin: Value, lengths: Value | None
 
 
 @composes("host ExtendCache")
-def extend_cache(call: Call, past: Value, rows: Value, lengths: Value, total: Value | None = None) -> Value:
+def extend_cache(
+    call: Call, past: NodeValue, rows: NodeValue, lengths: NodeValue, total: NodeValue | None = None
+) -> NodeValue:
     del total
     batch, heads, room, size = known_dims_of(call, extended_shape(call)[0], "dst")
     before, tokens = (known_dims_of(call, call.shape(port), port)[2] for port in ("past", "rows"))

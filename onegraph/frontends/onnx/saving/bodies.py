@@ -7,7 +7,7 @@ from typing import Any
 
 from ....opset.bodies import BODIES, Expression, Operand, expand
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import composes
 
 # Names of nodes, where they are not those of the ops.
@@ -24,7 +24,7 @@ COMPARISONS = {
 class Written(Expression):
     """A value of a function."""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: NodeValue) -> None:
         self.value = value
 
     def op(self, kind: str, *others: Operand) -> Expression:
@@ -67,7 +67,7 @@ NODES_ALONE = {"BatchNormInference", "GELU"}
 
 
 @composes(*BODIES.keys() - NODES_ALONE)
-def by_body(call: Call, *inputs: Value | None) -> tuple[Value, ...]:
+def by_body(call: Call, *inputs: NodeValue | None) -> tuple[NodeValue, ...]:
     """The results of the body of an op."""
     found = expand(call, [None if value is None else Written(value) for value in inputs])
     return tuple([one.value for one in found if isinstance(one, Written)])

@@ -21,79 +21,81 @@ Array = NDArray[Any]
 
 
 @record(frozen=True, eq=False)
-class Value:
+class NodeValue:
     """A tensor in a body. Python's operators add nodes; a number stands for a scalar of the same data type."""
 
-    body: Body
+    body: FunctionBody
     name: str
     dtype: DataType
 
-    def op(self, kind: str, *others: Value | float | None, dtype: DataType | None = None, **attrs: Attr) -> Value:
+    def op(
+        self, kind: str, *others: NodeValue | float | None, dtype: DataType | None = None, **attrs: Attr
+    ) -> NodeValue:
         """The result of a node on this tensor and others."""
         return self.body.node(kind, [self, *others], dtype=dtype, **attrs)
 
-    def cast(self, dtype: DataType, **attrs: Attr) -> Value:
+    def cast(self, dtype: DataType, **attrs: Attr) -> NodeValue:
         """The tensor in another data type."""
         return self if dtype is self.dtype else self.op("Cast", dtype=dtype, to=NUMBERS[dtype], **attrs)
 
-    def transpose(self, order: Sequence[int]) -> Value:
+    def transpose(self, order: Sequence[int]) -> NodeValue:
         """The tensor with its axes in another order, as in numpy."""
         return self.body.transpose(self, tuple(order))
 
-    def reshape(self, *dims: int) -> Value:
+    def reshape(self, *dims: int) -> NodeValue:
         """The tensor in another shape; one dim may be -1, and 0 copies a dim."""
         return self.op("Reshape", self.body.numbers(*dims))
 
-    def reduce(self, kind: str, axes: Iterable[int], keep: bool = True) -> Value:
+    def reduce(self, kind: str, axes: Iterable[int], keep: bool = True) -> NodeValue:
         """A reduction over axes, such as ReduceSum; over no axes it changes nothing."""
         found = sorted(axes)
         return self.op(kind, self.body.numbers(*found), keepdims=int(keep), noop_with_empty_axes=1)
 
-    def dims(self) -> Value:
+    def dims(self) -> NodeValue:
         """The shape of the tensor when the model runs."""
         return self.op("Shape", dtype=DataType.s64)
 
-    def where(self, first: Value | float, second: Value | float) -> Value:
+    def where(self, first: NodeValue | float, second: NodeValue | float) -> NodeValue:
         """The elements of one tensor where this boolean tensor holds, else those of the other."""
-        some = first if isinstance(first, Value) else second
-        assert isinstance(some, Value)
-        pair = [one if isinstance(one, Value) else self.body.scalar(one, some.dtype) for one in (first, second)]
+        some = first if isinstance(first, NodeValue) else second
+        assert isinstance(some, NodeValue)
+        pair = [one if isinstance(one, NodeValue) else self.body.scalar(one, some.dtype) for one in (first, second)]
         return self.body.node("Where", [self, *pair], dtype=some.dtype)
 
-    def compare(self, kind: str, other: Value | float) -> Value:
+    def compare(self, kind: str, other: NodeValue | float) -> NodeValue:
         """A boolean tensor."""
         return self.op(kind, other, dtype=DataType.boolean)
 
-    def __add__(self, other: Value | float) -> Value:
+    def __add__(self, other: NodeValue | float) -> NodeValue:
         return self.op("Add", other)
 
-    def __radd__(self, other: float) -> Value:
+    def __radd__(self, other: float) -> NodeValue:
         return self.op("Add", other)
 
-    def __sub__(self, other: Value | float) -> Value:
+    def __sub__(self, other: NodeValue | float) -> NodeValue:
         return self.op("Sub", other)
 
-    def __rsub__(self, other: float) -> Value:
+    def __rsub__(self, other: float) -> NodeValue:
         return self.body.scalar(other, self.dtype).op("Sub", self)
 
-    def __mul__(self, other: Value | float) -> Value:
+    def __mul__(self, other: NodeValue | float) -> NodeValue:
         return self.op("Mul", other)
 
-    def __rmul__(self, other: float) -> Value:
+    def __rmul__(self, other: float) -> NodeValue:
         return self.op("Mul", other)
 
-    def __truediv__(self, other: Value | float) -> Value:
+    def __truediv__(self, other: NodeValue | float) -> NodeValue:
         return self.op("Div", other)
 
-    def __rtruediv__(self, other: float) -> Value:
+    def __rtruediv__(self, other: float) -> NodeValue:
         return self.body.scalar(other, self.dtype).op("Div", self)
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> NodeValue:
         return self.op("Neg")
 
 
 @dataclass(eq=False)
-class Body:
+class FunctionBody:
     """Nodes in their order, and constants.
 
     Attributes:
@@ -108,8 +110,8 @@ class Body:
     nodes: list[UnwrittenNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     _made: dict[str, UnwrittenNode] = field(default_factory=dict)
-    _transposed: dict[tuple[str, tuple[int, ...]], Value] = field(default_factory=dict)
-    _scalars: dict[tuple[object, ...], Value] = field(default_factory=dict)
+    _transposed: dict[tuple[str, tuple[int, ...]], NodeValue] = field(default_factory=dict)
+    _scalars: dict[tuple[object, ...], NodeValue] = field(default_factory=dict)
 
     def free(self, name: str) -> str:
         """A name that no other value has."""
@@ -120,20 +122,20 @@ class Body:
         self.taken.add(found)
         return found
 
-    def constant(self, array: Array, name: str = "constant") -> Value:
+    def constant(self, array: Array, name: str = "constant") -> NodeValue:
         """A tensor with known contents."""
         found = self.free(name)
         self.constants[found] = array
-        return Value(self, found, OF_NUMPY[array.dtype])
+        return NodeValue(self, found, OF_NUMPY[array.dtype])
 
-    def scalar(self, number: object, dtype: DataType) -> Value:
+    def scalar(self, number: object, dtype: DataType) -> NodeValue:
         """A number as a tensor without axes."""
         key = number, dtype, str(number)  # 0 and -0 are different numbers
         if key not in self._scalars:
             self._scalars[key] = self.constant(np.asarray(number).astype(dtype.numpy), "scalar")
         return self._scalars[key]
 
-    def numbers(self, *values: int) -> Value:
+    def numbers(self, *values: int) -> NodeValue:
         """Integers as a tensor with one axis, for shapes and axes."""
         if values not in self._scalars:
             self._scalars[values] = self.constant(np.array(values, np.int64), "numbers")
@@ -142,13 +144,13 @@ class Body:
     def node(
         self,
         kind: str,
-        inputs: Sequence[Value | float | None],
+        inputs: Sequence[NodeValue | float | None],
         *,
         dtype: DataType | None = None,
         **attrs: Attr,
-    ) -> Value:
+    ) -> NodeValue:
         """The result of a new node; numbers among the inputs become scalars of the data type of the first input."""
-        first = next(input_ for input_ in inputs if isinstance(input_, Value))
+        first = next(input_ for input_ in inputs if isinstance(input_, NodeValue))
         values = [self.scalar(input_, first.dtype) if isinstance(input_, (int, float)) else input_ for input_ in inputs]
         if kind in POINTWISE:
             pushed = self._before_transposes(kind, values, dtype or first.dtype, attrs)
@@ -160,11 +162,11 @@ class Body:
     def nodes_results(
         self,
         kind: str,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[NodeValue | None],
         dtypes: Sequence[DataType | None],
         domain: str = "",
         **attrs: Attr,
-    ) -> tuple[Value, ...]:
+    ) -> tuple[NodeValue, ...]:
         """The results of a new node with several outputs; one without a data type is left out, and not returned."""
         names = ["" if dtype is None else self.free(f"{self.op}/{kind}" if self.op else kind) for dtype in dtypes]
         given = ["" if input_ is None else input_.name for input_ in inputs]
@@ -173,13 +175,15 @@ class Body:
         made = UnwrittenNode(kind, given, names, attrs, domain, self.op, kind in HELPERS)
         self.nodes.append(made)
         self._made.update((name, made) for name in names if name)
-        return tuple(Value(self, name, dtype) for name, dtype in zip(names, dtypes, strict=True) if dtype is not None)
+        return tuple(
+            NodeValue(self, name, dtype) for name, dtype in zip(names, dtypes, strict=True) if dtype is not None
+        )
 
-    def known(self, value: Value) -> Array | None:
+    def known(self, value: NodeValue) -> Array | None:
         """The contents of a constant; None for other tensors."""
         return self.constants.get(value.name)
 
-    def transpose(self, value: Value, order: tuple[int, ...]) -> Value:
+    def transpose(self, value: NodeValue, order: tuple[int, ...]) -> NodeValue:
         """The tensor with its axes in another order. A constant is transposed at once; two Transposes become one."""
         if order == tuple(range(len(order))):
             return value
@@ -188,14 +192,14 @@ class Body:
             self._transposed[key] = self._transpose(value, order)
         return self._transposed[key]
 
-    def _transpose(self, value: Value, order: tuple[int, ...]) -> Value:
+    def _transpose(self, value: NodeValue, order: tuple[int, ...]) -> NodeValue:
         array = self.known(value)
         if array is not None:
             return self.constant(np.ascontiguousarray(array.transpose(order)), f"{value.name}_transposed")
         node = self._made.get(value.name)
         if node is not None and node.kind == "Transpose":
             first = _order(node)
-            return self.transpose(Value(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
+            return self.transpose(NodeValue(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
         if node is not None and (node.kind == "DequantizeLinear" or self._is_cast_constant(node)):
             return self._through(node, value, order)
         (found,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
@@ -204,10 +208,10 @@ class Body:
     def _is_cast_constant(self, node: UnwrittenNode) -> bool:
         return node.kind == "Cast" and node.inputs[0] in self.constants
 
-    def _through(self, node: UnwrittenNode, value: Value, order: tuple[int, ...]) -> Value:
+    def _through(self, node: UnwrittenNode, value: NodeValue, order: tuple[int, ...]) -> NodeValue:
         """The node on a transposed tensor. A DequantizeLinear so stays beside the node that reads it."""
         node.is_helper = True
-        data, *others = (Value(self, name, value.dtype) for name in node.inputs)
+        data, *others = (NodeValue(self, name, value.dtype) for name in node.inputs)
         attrs = dict(node.attrs)
         if "block_size" in attrs:
             others = [one.transpose(order) for one in others]
@@ -217,8 +221,8 @@ class Body:
         return found
 
     def _before_transposes(
-        self, kind: str, values: Sequence[Value | None], dtype: DataType, attrs: Mapping[str, Attr]
-    ) -> Value | None:
+        self, kind: str, values: Sequence[NodeValue | None], dtype: DataType, attrs: Mapping[str, Attr]
+    ) -> NodeValue | None:
         """The Transpose of the node's result on tensors that are not transposed yet; None if they do not allow it."""
         makers = [None if value is None else self._made.get(value.name) for value in values]
         orders = {_order(node) for node in makers if node is not None and node.kind == "Transpose"}
@@ -226,7 +230,7 @@ class Body:
             return None
         (order,) = orders
         back = tuple(order.index(axis) for axis in range(len(order)))
-        attrs, moved = dict(attrs), list[Value | None]()
+        attrs, moved = dict(attrs), list[NodeValue | None]()
         if "axis" in attrs:
             attrs["axis"] = order[int(attrs["axis"])]
         for number, (value, node) in enumerate(zip(values, makers, strict=True)):
@@ -234,7 +238,7 @@ class Body:
             if value is None or (array is not None and (not array.ndim or (kind in QUANTIZING and number))):
                 moved.append(value)
             elif node is not None and node.kind == "Transpose":
-                moved.append(Value(self, node.inputs[0], value.dtype))
+                moved.append(NodeValue(self, node.inputs[0], value.dtype))
             elif array is not None and array.ndim <= len(order):
                 whole = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
                 moved.append(self.constant(np.ascontiguousarray(whole.transpose(back)), f"{value.name}_transposed"))
@@ -268,7 +272,9 @@ class Functions:
         self._known: dict[bytes, str] = {}
         self._counts: dict[str, int] = {}
 
-    def named(self, kind: str, inputs: Sequence[str], body: Body, results: Sequence[str], attrs: Iterable[str]) -> str:
+    def named(
+        self, kind: str, inputs: Sequence[str], body: FunctionBody, results: Sequence[str], attrs: Iterable[str]
+    ) -> str:
         """The name of the function ``kind`` with this body."""
         nodes = body.without_unused(results)
         read = {name for node in nodes for name in node.inputs} | {*results}

@@ -16,14 +16,14 @@ from ....opset.schema import Call
 from ....serialize.words import of_word
 from ..own import DOMAIN
 from ..types import NUMBERS
-from .body import Value
+from .body import NodeValue
 from .table import writes
 
 SINGLE = "i", "condition_before"  # inputs of a body of one element, whose shape ONNX Runtime asks for
 
 
 @writes("host If")
-def branch(call: Call, condition: Value, *values: Value) -> tuple[Value, ...]:
+def branch(call: Call, condition: NodeValue, *values: NodeValue) -> tuple[NodeValue, ...]:
     """An If, whose branches read the values by their names."""
     names = [f"c{number}" for number in range(len(values))]
     graphs = [_graph(condition, _body(call, name), {}, _ends("y", call)) for name in ("then_body", "else_body")]
@@ -32,7 +32,7 @@ def branch(call: Call, condition: Value, *values: Value) -> tuple[Value, ...]:
 
 
 @writes("host Loop")
-def loop(call: Call, trips: Value, condition: Value, *values: Value) -> tuple[Value, ...]:
+def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue) -> tuple[NodeValue, ...]:
     """A Loop, or a Scan of tensors that are taken apart."""
     graph, count, scanned = _body(call, "body"), call.s64("n_states"), call.s64("n_scanned")
     states, slices = ([f"{letter}{number}" for number in range(size)] for letter, size in zip("sx", (count, scanned)))  # noqa: B905
@@ -76,7 +76,7 @@ def _ends(letter: str, call: Call) -> list[str]:
     return [f"{letter}{number}" for number in range(call.n_outputs or 0)]
 
 
-def _graph(value: Value, graph: DataGraph, inputs: Mapping[str, DataType], ends: list[str]) -> onnx.GraphProto:
+def _graph(value: NodeValue, graph: DataGraph, inputs: Mapping[str, DataType], ends: list[str]) -> onnx.GraphProto:
     """A body as the graph of a node; what is none of its inputs comes from the function around it."""
     model, constants = value.body.functions.exported(graph)
     made: onnx.GraphProto = model.graph
@@ -95,8 +95,8 @@ def _graph(value: Value, graph: DataGraph, inputs: Mapping[str, DataType], ends:
 
 
 def _called(
-    call: Call, kind: str, inputs: list[str], attrs: Mapping[str, Any], given: Mapping[str, Value]
-) -> tuple[Value, ...]:
+    call: Call, kind: str, inputs: list[str], attrs: Mapping[str, Any], given: Mapping[str, NodeValue]
+) -> tuple[NodeValue, ...]:
     """The results of a function that has the node."""
     names = [f"result_{number}" for number in range(call.n_outputs or 0)]
     node = helper.make_node(kind, inputs, names, **attrs)

@@ -9,12 +9,12 @@ import numpy as np
 
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import composes, known_dims_of, writes
 
 
 @writes("host NonMaxSuppression")
-def non_max_suppression(call: Call, boxes: Value, scores: Value, *limits: Value) -> Value:
+def non_max_suppression(call: Call, boxes: NodeValue, scores: NodeValue, *limits: NodeValue) -> NodeValue:
     wide = [one if one.dtype is DataType.f32 else one.cast(DataType.f32) for one in (boxes, scores)]
     flat = [limit.op("Reshape", boxes.body.numbers(1)) for limit in limits]
     center = int(call.flag("center"))
@@ -22,7 +22,7 @@ def non_max_suppression(call: Call, boxes: Value, scores: Value, *limits: Value)
 
 
 @writes("host RoiAlign")
-def roi_align(call: Call, src: Value, boxes: Value, images: Value) -> Value:
+def roi_align(call: Call, src: NodeValue, boxes: NodeValue, images: NodeValue) -> NodeValue:
     half = call.flag("half_pixel")
     return src.op(
         "RoiAlign",
@@ -46,20 +46,20 @@ def _window(call: Call) -> dict[str, Any]:
 
 
 @writes("host MaxPoolPlaces")
-def max_pool_places(call: Call, src: Value) -> tuple[Value, ...]:
+def max_pool_places(call: Call, src: NodeValue) -> tuple[NodeValue, ...]:
     attrs = {**_window(call), "kernel_shape": call.s64s("kernel"), "storage_order": int(call.flag("column_major"))}
     return src.body.nodes_results("MaxPool", [src], [src.dtype, DataType.s64], "", **attrs)
 
 
 @composes("host MaxUnpool")
-def max_unpool(call: Call, src: Value, indices: Value, shape: Value) -> Value:
+def max_unpool(call: Call, src: NodeValue, indices: NodeValue, shape: NodeValue) -> NodeValue:
     zeros = src.body.scalar(0, src.dtype).op("Expand", shape)
     flat = zeros.reshape(-1).op("ScatterElements", indices.reshape(-1), src.reshape(-1), axis=0)
     return flat.op("Reshape", shape, allowzero=1)
 
 
 @writes("host DeformColumns")
-def deform_columns(call: Call, src: Value, offsets: Value, mask: Value | None = None) -> Value:
+def deform_columns(call: Call, src: NodeValue, offsets: NodeValue, mask: NodeValue | None = None) -> NodeValue:
     """A DeformConv whose weights take one element of each window."""
     batch, channels, taps, windows = known_dims_of(call, call.shapes[0], "src and offsets")
     weights = np.tile(np.eye(taps, dtype=src.dtype.numpy), (channels, 1)).reshape(-1, 1, *call.s64s("kernel"))
@@ -77,11 +77,11 @@ def deform_columns(call: Call, src: Value, offsets: Value, mask: Value | None = 
 
 
 @writes("host GridSample")
-def grid_sample(call: Call, src: Value, grid: Value) -> Value:
+def grid_sample(call: Call, src: NodeValue, grid: NodeValue) -> NodeValue:
     attrs: dict[str, Any] = {"mode": call.string("mode"), "padding_mode": call.string("padding")}
     return src.op("GridSample", grid, align_corners=int(call.flag("align_corners")), **attrs)
 
 
 @writes("host Compress")
-def compress(call: Call, src: Value, condition: Value) -> Value:
+def compress(call: Call, src: NodeValue, condition: NodeValue) -> NodeValue:
     return src.op("Compress", condition, axis=call.s64("axis"))

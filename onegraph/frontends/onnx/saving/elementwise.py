@@ -6,7 +6,7 @@ from typing import Any
 
 from ....opset.ops.binary import slope_target
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import composes, known_dims_of, rank_of, writes
 
 # Kind of the op -> kind of the node, for ops without attributes.
@@ -56,78 +56,78 @@ def kind_of(call: Call) -> str:
 
 
 @writes(*PLAIN)
-def plain(call: Call, src: Value) -> Value:
+def plain(call: Call, src: NodeValue) -> NodeValue:
     return src.op(PLAIN[kind_of(call)])
 
 
 @writes(*SCALED)
-def scaled(call: Call, src: Value) -> Value:
+def scaled(call: Call, src: NodeValue) -> NodeValue:
     attrs: dict[str, Any] = {attribute.name: call.f32(attribute.name) for attribute in call.schema.attributes}
     return src.op(SCALED[kind_of(call)], **attrs)
 
 
 @writes(*PAIRS)
-def pair(call: Call, first: Value, second: Value) -> Value:
+def pair(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     wanted = call.output_type(0) or first.dtype  # inputs of two float types are computed in the type of the result
     return first.cast(wanted).op(PAIRS[kind_of(call)], second.cast(wanted))
 
 
 @writes(*COMPARISONS)
-def comparison(call: Call, first: Value, second: Value) -> Value:
+def comparison(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     return first.compare(COMPARISONS[kind_of(call)], second)
 
 
 @writes("NotEqual-1")
-def not_equal(call: Call, first: Value, second: Value) -> Value:
+def not_equal(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     return first.compare("Equal", second).op("Not")
 
 
 @writes("Clamp")
-def clamp(call: Call, src: Value) -> Value:
+def clamp(call: Call, src: NodeValue) -> NodeValue:
     return src.op("Clip", call.f32("min"), call.f32("max"))
 
 
 @writes("GELU")
-def gelu(call: Call, src: Value) -> Value:
+def gelu(call: Call, src: NodeValue) -> NodeValue:
     return src.op("Gelu", approximate="tanh" if call.string("mode") == "gelu_tanh" else "none")
 
 
 @writes("Pow")
-def power(call: Call, src: Value) -> Value:
+def power(call: Call, src: NodeValue) -> NodeValue:
     return src.op("Pow", call.f32("beta"))
 
 
 @writes("SoftPlus")
-def softplus(call: Call, src: Value) -> Value:
+def softplus(call: Call, src: NodeValue) -> NodeValue:
     beta = call.f32("beta")
     return src.op("Softplus") if beta == 1 else (src * beta).op("Softplus") / beta
 
 
 @writes("Square")
-def square(call: Call, src: Value) -> Value:
+def square(call: Call, src: NodeValue) -> NodeValue:
     return src * src
 
 
 @composes("SquaredDifference")
-def squared_difference(call: Call, first: Value, second: Value) -> Value:
+def squared_difference(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     apart = first - second
     return apart * apart
 
 
 @composes("Rsqrt-1")
-def rsqrt(call: Call, src: Value) -> Value:
+def rsqrt(call: Call, src: NodeValue) -> NodeValue:
     return src.op("Sqrt").op("Reciprocal")
 
 
 @writes("Select")
-def select(call: Call, condition: Value, first: Value, second: Value) -> Value:
+def select(call: Call, condition: NodeValue, first: NodeValue, second: NodeValue) -> NodeValue:
     return condition.where(first, second)
 
 
 # Channels ------------------------------------------------------------------------------------------------------------
 
 
-def along_channels(call: Call, vector: Value, rank: int) -> Value:
+def along_channels(call: Call, vector: NodeValue, rank: int) -> NodeValue:
     """A vector with one element for each channel, in a shape that broadcasts."""
     if call.string("data_format") == "NXC" or rank == 2:
         return vector
@@ -138,18 +138,18 @@ def along_channels(call: Call, vector: Value, rank: int) -> Value:
 
 
 @writes("BiasAdd")
-def bias_add(call: Call, src: Value, bias: Value) -> Value:
+def bias_add(call: Call, src: NodeValue, bias: NodeValue) -> NodeValue:
     return src + along_channels(call, bias, rank_of(call, "src"))
 
 
 @composes("BiasAddBackward")
-def bias_add_backward(call: Call, diff_dst: Value) -> Value:
+def bias_add_backward(call: Call, diff_dst: NodeValue) -> NodeValue:
     rank = rank_of(call, "diff_dst")
     channel = rank - 1 if call.string("data_format") == "NXC" else 1
     return diff_dst.reduce("ReduceSum", (axis for axis in range(rank) if axis != channel), keep=False)
 
 
-def _slope(call: Call, slope: Value) -> tuple[Value, tuple[int, ...]]:
+def _slope(call: Call, slope: NodeValue) -> tuple[NodeValue, tuple[int, ...]]:
     """The slope in a shape that broadcasts to src, and that shape."""
     rank_of(call, "src")
     shape = known_dims_of(call, slope_target(call, call.shape("slope"), call.shape("src")), "slope")
@@ -162,7 +162,7 @@ def _slope(call: Call, slope: Value) -> tuple[Value, tuple[int, ...]]:
 
 
 @writes("PReLU")
-def prelu(call: Call, src: Value, slope: Value) -> Value:
+def prelu(call: Call, src: NodeValue, slope: NodeValue) -> NodeValue:
     return src.op("PRelu", _slope(call, slope)[0])
 
 
@@ -170,5 +170,5 @@ def prelu(call: Call, src: Value, slope: Value) -> Value:
 
 
 @writes("LogSoftmax")
-def log_softmax(call: Call, src: Value) -> Value:
+def log_softmax(call: Call, src: NodeValue) -> NodeValue:
     return src.op("LogSoftmax", axis=call.s64("axis"))

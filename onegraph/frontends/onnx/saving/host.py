@@ -13,7 +13,7 @@ from ....opset.kinds import host_kinds
 from ....opset.schema import Call
 from ....opset.traits import Trait
 from ..own import DOMAIN
-from .body import Value
+from .body import NodeValue
 from .kept import model_of
 from .table import writes
 
@@ -46,18 +46,18 @@ def _kind(call: Call) -> str:
 
 
 @writes(*(f"host {kind}" for kind in PLAIN))
-def plain(call: Call, *sources: Value) -> Value:
+def plain(call: Call, *sources: NodeValue) -> NodeValue:
     return sources[0].op(PLAIN[_kind(call)], *sources[1:], dtype=call.output_type(0))
 
 
 @writes(*(f"host {kind}" for kind in INDEXING))
-def indexing(call: Call, *sources: Value) -> Value:
+def indexing(call: Call, *sources: NodeValue) -> NodeValue:
     attrs: dict[str, Any] = {attribute.name: call.attr(attribute.name) for attribute in call.schema.attributes}
     return sources[0].op(_kind(call), *sources[1:], **attrs)
 
 
 @writes("host WeightedGather")
-def weighted_gather(call: Call, src: Value, indices: Value, weights: Value) -> Value:
+def weighted_gather(call: Call, src: NodeValue, indices: NodeValue, weights: NodeValue) -> NodeValue:
     """The weighted elements are added up along a further axis."""
     axis, body = call.s64("axis") % (call.rank("src") or 1), src.body
     zero, inner = body.scalar(0, DataType.s64), [*range(2, (call.rank("src") or 1) - axis + 1)]
@@ -72,7 +72,7 @@ def weighted_gather(call: Call, src: Value, indices: Value, weights: Value) -> V
 
 
 @writes("host Mod")
-def mod(call: Call, first: Value, second: Value) -> Value:
+def mod(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     if call.flag("truncate"):
         return first.op("Mod", second, fmod=1)
     if first.dtype.value[0] in "su" or first.dtype.value.startswith(("int", "uint")):
@@ -84,7 +84,7 @@ def mod(call: Call, first: Value, second: Value) -> Value:
 
 
 @writes("host SumTo")
-def sum_to(call: Call, src: Value, shape: Value) -> Value:
+def sum_to(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
     """A sum over the axes whose size differs from that in the shape, which gets ones in front."""
     rank, length = call.rank("src"), (call.shape("shape") or (None,))[0]
     if rank is None or length is None:
@@ -97,7 +97,7 @@ def sum_to(call: Call, src: Value, shape: Value) -> Value:
     return total.op("Reshape", shape) if count else total
 
 
-def _shifted(call: Call, first: Value, second: Value, direction: str) -> Value:
+def _shifted(call: Call, first: NodeValue, second: NodeValue, direction: str) -> NodeValue:
     dtype = first.dtype
     if dtype not in SIGNED:
         return first.op("BitShift", second, direction=direction)
@@ -111,35 +111,35 @@ def _shifted(call: Call, first: Value, second: Value, direction: str) -> Value:
 
 
 @writes("host ShiftLeft")
-def shift_left(call: Call, first: Value, second: Value) -> Value:
+def shift_left(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     return _shifted(call, first, second, "LEFT")
 
 
 @writes("host ShiftRight")
-def shift_right(call: Call, first: Value, second: Value) -> Value:
+def shift_right(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     return _shifted(call, first, second, "RIGHT")
 
 
 @writes("host Cast")
-def cast(call: Call, src: Value) -> Value:
+def cast(call: Call, src: NodeValue) -> NodeValue:
     wanted = call.output_type(0) or src.dtype
     is_f8 = wanted.value.startswith(("f8", "float8"))
     return src.cast(wanted, saturate=int(call.flag("saturate"))) if is_f8 else src.cast(wanted)
 
 
 @writes("host IsInf")
-def is_inf(call: Call, src: Value) -> Value:
+def is_inf(call: Call, src: NodeValue) -> NodeValue:
     attrs = {name: int(call.flag(name)) for name in ("detect_negative", "detect_positive")}
     return src.op("IsInf", dtype=DataType.boolean, **attrs)
 
 
 @writes("host ReplaceNaN")
-def replace_nan(call: Call, src: Value, value: Value) -> Value:
+def replace_nan(call: Call, src: NodeValue, value: NodeValue) -> NodeValue:
     return src.op("IsNaN", dtype=DataType.boolean).where(value, src)
 
 
 @writes("host Reshape")
-def reshape(call: Call, src: Value, shape: Value) -> Value:
+def reshape(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
     known = call.value("shape")
     # With allowzero a shape may not have both 0 and -1, which is then 0 too.
     if known is not None and 0 in known and -1 in known:
@@ -148,36 +148,41 @@ def reshape(call: Call, src: Value, shape: Value) -> Value:
 
 
 @writes("host Squeeze", "host Unsqueeze")
-def squeeze(call: Call, src: Value) -> Value:
+def squeeze(call: Call, src: NodeValue) -> NodeValue:
     return src.op(_kind(call), src.body.numbers(*call.s64s("axes")))
 
 
 @writes("host Slice")
 def slice_(
-    call: Call, src: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Value:
+    call: Call,
+    src: NodeValue,
+    starts: NodeValue,
+    ends: NodeValue,
+    axes: NodeValue | None = None,
+    steps: NodeValue | None = None,
+) -> NodeValue:
     return src.op("Slice", starts, ends, axes, steps)
 
 
 @writes("host Pad")
-def pad(call: Call, src: Value, pads: Value, value: Value | None = None) -> Value:
+def pad(call: Call, src: NodeValue, pads: NodeValue, value: NodeValue | None = None) -> NodeValue:
     number = None if value is None else value.op("Reshape", src.body.numbers())
     return src.op("Pad", pads, number, mode=call.string("mode"))
 
 
 @writes("host Triangle")
-def triangle(call: Call, src: Value) -> Value:
+def triangle(call: Call, src: NodeValue) -> NodeValue:
     offset = src.body.scalar(call.s64("offset"), DataType.s64)
     return src.op("Trilu", offset, upper=int(call.flag("upper")))
 
 
 @writes("host OneHot")
-def one_hot(call: Call, indices: Value, depth: Value, values: Value) -> Value:
+def one_hot(call: Call, indices: NodeValue, depth: NodeValue, values: NodeValue) -> NodeValue:
     return indices.op("OneHot", depth, values, dtype=values.dtype, axis=call.s64("axis"))
 
 
 @writes("host ArgMax", "host ArgMin")
-def arg(call: Call, src: Value) -> Value:
+def arg(call: Call, src: NodeValue) -> NodeValue:
     attrs = {
         "axis": call.s64("axis"),
         "keepdims": int(call.flag("keep_dims")),
@@ -187,26 +192,26 @@ def arg(call: Call, src: Value) -> Value:
 
 
 @writes("host TopK")
-def top_k(call: Call, src: Value, k: Value) -> tuple[Value, ...]:
+def top_k(call: Call, src: NodeValue, k: NodeValue) -> tuple[NodeValue, ...]:
     attrs = {"axis": call.s64("axis"), "largest": int(call.flag("largest")), "sorted": 1}
     count = k.op("Reshape", src.body.numbers(1))
     return src.body.nodes_results("TopK", [src, count], [src.dtype, DataType.s64], "", **attrs)
 
 
 @writes("host CumSum", "host CumProd")
-def running(call: Call, src: Value) -> Value:
+def running(call: Call, src: NodeValue) -> NodeValue:
     axis = src.body.scalar(call.s64("axis"), DataType.s64)
     return src.op(_kind(call), axis, exclusive=int(call.flag("exclusive")), reverse=int(call.flag("reverse")))
 
 
 @writes("host Range")
-def range_(call: Call, *ends: Value) -> Value:
+def range_(call: Call, *ends: NodeValue) -> NodeValue:
     first, *others = (end.op("Reshape", end.body.numbers()) for end in ends)
     return first.op("Range", *others)
 
 
 @writes("host OnnxNode")
-def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
+def onnx_node(call: Call, *sources: NodeValue) -> tuple[NodeValue, ...]:
     """The model as a function; functions that it has are added too."""
     model = model_of(call)
     body = sources[0].body if sources else None

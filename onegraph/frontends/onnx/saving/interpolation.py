@@ -10,12 +10,12 @@ from ....opset.ops.interpolation import resized
 from ....opset.schema import Call
 from ....opset.shapes import known, known_dims
 from ....opset.window import channels, spatial
-from .body import Value
+from .body import NodeValue
 from .table import channels_back, channels_first, composes, known_dims_of, rank_of, writes
 
 
 @writes("Interpolate")
-def interpolate(call: Call, src: Value, sizes: Value | None = None) -> Value:
+def interpolate(call: Call, src: NodeValue, sizes: NodeValue | None = None) -> NodeValue:
     rank, data_format, body = rank_of(call, "src"), call.string("data_format"), src.body
     data, wanted = channels_first(src, data_format, rank), resized(call)
     shape = call.shape("src") or ()
@@ -67,7 +67,7 @@ def weights_along(call: Call, old: int, new: int) -> NDArray[np.float32]:
 
 
 @composes("InterpolateBackward")
-def interpolate_backward(call: Call, src: Value, diff_dst: Value, sizes: object = None) -> Value:
+def interpolate_backward(call: Call, src: NodeValue, diff_dst: NodeValue, sizes: object = None) -> NodeValue:
     rank, data_format, body = rank_of(call, "src"), call.string("data_format"), src.body
     old = known_dims_of(call, spatial(call.shape("src"), data_format), "src")
     gradient = call.shape("diff_dst")

@@ -10,7 +10,7 @@ from ....opset.dtypes import DataType
 from ....opset.host.learned import AVERAGE, COMPLEMENT, LOGISTIC, MAXIMUM, MINIMUM, MIRROR, NONE, SOFTMAX, SUM
 from ....opset.schema import Call
 from ..proven import ML
-from .body import Array, Value
+from .body import Array, NodeValue
 from .nodes import Attr
 from .table import writes
 
@@ -20,7 +20,7 @@ OLD = 2  # the oldest op set of ai.onnx.ml that has the nodes written here
 NAMES = {DataType.s64: "int64s", DataType.f32: "floats"}
 
 
-def _constant(call: Call, name: str, value: Value) -> Array:
+def _constant(call: Call, name: str, value: NodeValue) -> Array:
     found = value.body.known(value)
     if found is None:
         raise UnsupportedError(f"{call.schema.kind}: {name} is no constant; ONNX has it as an attribute")
@@ -30,14 +30,14 @@ def _constant(call: Call, name: str, value: Value) -> Array:
 @writes("host TreeEnsemble")
 def tree_ensemble(
     call: Call,
-    src: Value,
-    nodes: Value,
-    roots: Value,
-    weights: Value,
-    base: Value | None = None,
-    targets: Value | None = None,
-    starts: Value | None = None,
-) -> Value:
+    src: NodeValue,
+    nodes: NodeValue,
+    roots: NodeValue,
+    weights: NodeValue,
+    base: NodeValue | None = None,
+    targets: NodeValue | None = None,
+    starts: NodeValue | None = None,
+) -> NodeValue:
     if src.dtype is not DataType.f32 or call.flag("absent"):
         raise UnsupportedError("TreeEnsemble: float64, or absent targets; ONNX has no such node with these inputs")
     table, first, numbers = (
@@ -75,7 +75,7 @@ def tree_ensemble(
 
 
 @writes("host Classify")
-def classify(call: Call, src: Value, classes: Value) -> tuple[Value, Value]:
+def classify(call: Call, src: NodeValue, classes: NodeValue) -> tuple[NodeValue, NodeValue]:
     """An ArgMax or a comparison, and the transform as a node."""
     body, transform, columns = src.body, call.string("transform"), (call.shape("src") or (None, None))[1]
     if transform not in (NONE, LOGISTIC, SOFTMAX) or columns is None:
@@ -99,7 +99,7 @@ def classify(call: Call, src: Value, classes: Value) -> tuple[Value, Value]:
 
 
 @writes("host LookUp")
-def look_up(call: Call, src: Value, keys: Value, values: Value, other: Value) -> Value:
+def look_up(call: Call, src: NodeValue, keys: NodeValue, values: NodeValue, other: NodeValue) -> NodeValue:
     """A LabelEncoder."""
     if keys.dtype not in NAMES or values.dtype not in NAMES:
         raise UnsupportedError(f"LookUp: keys of {keys.dtype} and values of {values.dtype}; ONNX has s64 and f32")

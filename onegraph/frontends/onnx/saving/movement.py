@@ -6,7 +6,7 @@ from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.ops.movement import transposition
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import composes, rank_of, writes
 
 WORD = 2**32 - 1
@@ -14,28 +14,28 @@ WORD = 2**32 - 1
 
 @writes("Concat")
 @writes("host Concat")
-def concat(call: Call, *sources: Value) -> Value:
+def concat(call: Call, *sources: NodeValue) -> NodeValue:
     return sources[0].op("Concat", *sources[1:], axis=call.s64("axis"))
 
 
 @writes("Reorder")
-def reorder(call: Call, src: Value) -> Value:
+def reorder(call: Call, src: NodeValue) -> NodeValue:
     return src.op("Identity")
 
 
 @writes("StaticReshape")
-def static_reshape(call: Call, src: Value) -> Value:
+def static_reshape(call: Call, src: NodeValue) -> NodeValue:
     shape, copies = call.s64s("shape"), call.flag("special_zero")
     return src.op("Reshape", src.body.numbers(*shape), allowzero=int(0 in shape and not copies))
 
 
 @writes("DynamicReshape-1")
-def dynamic_reshape(call: Call, src: Value, shape: Value) -> Value:
+def dynamic_reshape(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
     return src.op("Reshape", shape.cast(DataType.s64), allowzero=int(not call.flag("special_zero")))
 
 
 @writes("StaticTranspose", "host Transpose")
-def static_transpose(call: Call, src: Value) -> Value:
+def static_transpose(call: Call, src: NodeValue) -> NodeValue:
     order = transposition(call)
     # The op is a node of its own, whatever stands before it, because its result may have a name.
     (found,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=order or ())
@@ -43,7 +43,7 @@ def static_transpose(call: Call, src: Value) -> Value:
 
 
 @writes("DynamicTranspose-1")
-def dynamic_transpose(call: Call, src: Value, order: Value) -> Value:
+def dynamic_transpose(call: Call, src: NodeValue, order: NodeValue) -> NodeValue:
     known = call.value("order")
     if known is None and call.shape("order") != (0,):
         raise UnsupportedError("DynamicTranspose: ONNX has no Transpose whose order is computed")
@@ -54,17 +54,17 @@ def dynamic_transpose(call: Call, src: Value, order: Value) -> Value:
 
 
 @writes("Index-1")
-def index(call: Call, src: Value, indices: Value) -> Value:
+def index(call: Call, src: NodeValue, indices: NodeValue) -> NodeValue:
     return src.op("Gather", indices, axis=0)
 
 
 @writes("End")
-def end(call: Call, src: Value) -> tuple[()]:
+def end(call: Call, src: NodeValue) -> tuple[()]:
     return ()
 
 
 @composes("GenIndex")
-def gen_index(call: Call, src: Value) -> Value:
+def gen_index(call: Call, src: NodeValue) -> NodeValue:
     body, rank = src.body, rank_of(call, "src")
     axis = call.s64("axis") % rank
     dims = src.dims()
@@ -73,13 +73,13 @@ def gen_index(call: Call, src: Value) -> Value:
     return numbers.reshape(-1, *[1] * (rank - 1 - axis)).op("Expand", dims).cast(DataType.s32)
 
 
-def _philox(counter: list[Value], key: list[Value]) -> list[Value]:
+def _philox(counter: list[NodeValue], key: list[NodeValue]) -> list[NodeValue]:
     """Philox4x32 with ten rounds (Salmon et al., 2011); words stand in uint64."""
     a, b, c, d = counter
     body = a.body
     word = body.scalar(WORD, DataType.uint64)
 
-    def high(value: Value) -> Value:
+    def high(value: NodeValue) -> NodeValue:
         return value.op("BitShift", 32, direction="RIGHT")
 
     for turn in range(10):
@@ -98,7 +98,9 @@ def _philox(counter: list[Value], key: list[Value]) -> list[Value]:
 
 
 @composes("Dropout")
-def dropout(call: Call, src: Value, seed: Value, offset: Value, probability: Value) -> tuple[Value, ...]:
+def dropout(
+    call: Call, src: NodeValue, seed: NodeValue, offset: NodeValue, probability: NodeValue
+) -> tuple[NodeValue, ...]:
     body, wide = src.body, DataType.uint64
     word, nothing = body.scalar(WORD, wide), body.numbers()
     start, shift = (one.op("Reshape", nothing).cast(wide) for one in (seed, offset))

@@ -9,12 +9,14 @@ from typing import Any
 from ....opset.dtypes import DataType
 from ....opset.ops.normalization_shapes import begin_axis
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import channels_back, channels_first, composes, rank_of, writes
 
 
 @writes("BatchNormInference")
-def batch_norm_inference(call: Call, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
+def batch_norm_inference(
+    call: Call, src: NodeValue, gamma: NodeValue, beta: NodeValue, mean: NodeValue, variance: NodeValue
+) -> NodeValue:
     rank, data_format = rank_of(call, "src"), call.string("data_format")
     data = channels_first(src, data_format, rank)
     found = data.op("BatchNormalization", gamma, beta, mean, variance, epsilon=call.f32("epsilon"))
@@ -28,7 +30,7 @@ def is_plain_layer_norm(call: Call) -> bool:
 
 
 @composes("SoftMax")
-def softmax(call: Call, src: Value) -> tuple[Value, ...]:
+def softmax(call: Call, src: NodeValue) -> tuple[NodeValue, ...]:
     axis = call.s64("axis") % rank_of(call, "src")
     top = src.reduce("ReduceMax", [axis])
     exponentials = (src - top).op("Exp")
@@ -40,18 +42,18 @@ def softmax(call: Call, src: Value) -> tuple[Value, ...]:
     return dst, stats
 
 
-def _plain_softmax(call: Call, src: Value) -> Value:
+def _plain_softmax(call: Call, src: NodeValue) -> NodeValue:
     wanted = call.output_type(0) or src.dtype
     wide = src.cast(wanted) if wanted is DataType.f32 else src
     return wide.op("Softmax", axis=call.s64("axis")).cast(wanted)
 
 
-def _plain_layer_norm(call: Call, src: Value, gamma: Value, beta: Value | None = None) -> Value:
+def _plain_layer_norm(call: Call, src: NodeValue, gamma: NodeValue, beta: NodeValue | None = None) -> NodeValue:
     scales = [None if one is None else one.cast(src.dtype) for one in (gamma, beta)]
     return src.op("LayerNormalization", *scales, axis=call.s64("begin_norm_axis"), epsilon=call.f32("epsilon"))
 
 
-def _plain_group_norm(call: Call, src: Value, gamma: Value, beta: Value) -> Value:
+def _plain_group_norm(call: Call, src: NodeValue, gamma: NodeValue, beta: NodeValue) -> NodeValue:
     data_format, rank = call.string("data_format"), rank_of(call, "src")
     data = channels_first(src, data_format, rank)
     attrs: dict[str, Any] = {"epsilon": call.f32("epsilon"), "num_groups": call.s64("groups")}
@@ -63,7 +65,7 @@ def _same_types(call: Call) -> bool:
 
 
 # Ops that are a standard node in their common form: kind -> (whether a use has that form, the node).
-PLAIN: Mapping[str, tuple[Callable[[Call], bool], Callable[..., Value]]] = {
+PLAIN: Mapping[str, tuple[Callable[[Call], bool], Callable[..., NodeValue]]] = {
     "SoftMax": (lambda call: call.n_outputs == 1 and call.string("mode") == "none", _plain_softmax),
     "LayerNorm": (lambda call: is_plain_layer_norm(call) and _same_types(call), _plain_layer_norm),
     "GroupNorm": (

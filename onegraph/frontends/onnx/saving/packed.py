@@ -9,7 +9,7 @@ from ....lowering.packed import packed_points
 from ....opset.dtypes import DataType
 from ....opset.host.packed import CODES
 from ....opset.schema import Call
-from .body import Array, Value
+from .body import Array, NodeValue
 from .table import known_dims_of, writes
 
 DOMAIN = "com.microsoft"
@@ -17,7 +17,7 @@ LEAST_BLOCK = 16
 CODES_LEVEL = 4
 
 
-def _numbers(call: Call, rows: Value, scales: Value, zps: Value | None, depth: int) -> Value:
+def _numbers(call: Call, rows: NodeValue, scales: NodeValue, zps: NodeValue | None, depth: int) -> NodeValue:
     """The numbers (..., depth) that rows (..., bytes) of codes stand for, in f32."""
     bits, body = BITS[call.string("coding")], rows.body
     whole = rows
@@ -31,11 +31,11 @@ def _numbers(call: Call, rows: Value, scales: Value, zps: Value | None, depth: i
     if call.string("coding").startswith("s"):
         half = float(1 << (bits - 1))
         codes = codes.compare("Less", half).where(codes, codes - 2 * half)
-    zero: Value | float = float(call.s64("zero")) if zps is None else _spread(call, zps, depth)
+    zero: NodeValue | float = float(call.s64("zero")) if zps is None else _spread(call, zps, depth)
     return (codes - zero) * _spread(call, scales, depth)
 
 
-def _merged(value: Value) -> Value:
+def _merged(value: NodeValue) -> NodeValue:
     """The value with its last two axes as one; Reshape takes the sizes of the others from it."""
     body = value.body
     shape = value.op("Shape", dtype=DataType.s64)
@@ -43,7 +43,7 @@ def _merged(value: Value) -> Value:
     return value.op("Reshape", body.node("Concat", [first, body.numbers(-1)], axis=0))
 
 
-def _spread(call: Call, value: Value, depth: int) -> Value:
+def _spread(call: Call, value: NodeValue, depth: int) -> NodeValue:
     """Scales or zero points (..., groups) as f32 that broadcasts to (..., depth)."""
     group, body, wide = call.s64("group"), value.body, value.cast(DataType.f32)
     if not group:
@@ -53,7 +53,9 @@ def _spread(call: Call, value: Value, depth: int) -> Value:
 
 
 @writes("host PackedMatMul")
-def product(call: Call, src: Value, weights: Value, scales: Value, zps: Value | None = None) -> Value:
+def product(
+    call: Call, src: NodeValue, weights: NodeValue, scales: NodeValue, zps: NodeValue | None = None
+) -> NodeValue:
     depth = known_dims_of(call, call.shape("src"), "src")[-1]
     node = _as_node(call, src, weights, scales, zps, depth)
     if node is not None:
@@ -62,7 +64,9 @@ def product(call: Call, src: Value, weights: Value, scales: Value, zps: Value | 
     return src.cast(DataType.f32).op("MatMul", numbers.transpose((1, 0))).cast(src.dtype)
 
 
-def _as_node(call: Call, src: Value, weights: Value, scales: Value, zps: Value | None, depth: int) -> Value | None:
+def _as_node(
+    call: Call, src: NodeValue, weights: NodeValue, scales: NodeValue, zps: NodeValue | None, depth: int
+) -> NodeValue | None:
     """A MatMulNBits; None if its form differs, or if the weights are no constant."""
     body, coding, group = src.body, call.string("coding"), call.s64("group")
     codes, known = body.known(weights), None if zps is None else body.known(zps)
@@ -98,7 +102,9 @@ def _as_node(call: Call, src: Value, weights: Value, scales: Value, zps: Value |
 
 
 @writes("host PackedGather")
-def gathered(call: Call, table: Value, indices: Value, scales: Value, zps: Value | None = None) -> Value:
+def gathered(
+    call: Call, table: NodeValue, indices: NodeValue, scales: NodeValue, zps: NodeValue | None = None
+) -> NodeValue:
     taken = [None if each is None else each.op("Gather", indices, axis=0) for each in (table, scales, zps)]
     rows, factors, zeros = taken
     assert rows is not None
@@ -107,7 +113,9 @@ def gathered(call: Call, table: Value, indices: Value, scales: Value, zps: Value
 
 
 @writes("host PackedExperts")
-def experts(call: Call, src: Value, places: Value, weights: Value, scales: Value, zps: Value | None = None) -> Value:
+def experts(
+    call: Call, src: NodeValue, places: NodeValue, weights: NodeValue, scales: NodeValue, zps: NodeValue | None = None
+) -> NodeValue:
     """Gathers the matrix of each choice; a place that is no expert reads the first one, and gives zeros."""
     depth, body = known_dims_of(call, call.shape("src"), "src")[-1], src.body
     count = known_dims_of(call, call.shape("weights"), "weights")[0]

@@ -9,7 +9,7 @@ import numpy as np
 from ....opset.dtypes import DataType
 from ....opset.ops.quantization import scale_axis
 from ....opset.schema import Call
-from .body import Array, Value
+from .body import Array, NodeValue
 from .table import composes, known_dims_of, rank_of, writes
 
 LIMITS = {DataType.s8: (-128, 127), DataType.u8: (0, 255)}
@@ -24,7 +24,7 @@ def _axis(call: Call) -> dict[str, Any]:
     return {"axis": (scale_axis(call, call.shape("src"), scales) if scales >= 0 else call.s64("axis")) % rank}
 
 
-def _parameters(call: Call, src: Value, dtype: DataType) -> list[Value]:
+def _parameters(call: Call, src: NodeValue, dtype: DataType) -> list[NodeValue]:
     """Scales, and zero points in the quantized data type; 8-bit floats have zeros."""
     scales = np.array(call.f32s("scales"), np.float32)
     points = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
@@ -42,7 +42,7 @@ def has_wide_zero_points(call: Call, dtype: DataType) -> bool:
     return dtype in LIMITS and call.has("zps") and not all(low <= point <= high for point in call.s64s("zps"))
 
 
-def _spread(call: Call, body: Value, values: Array) -> Value:
+def _spread(call: Call, body: NodeValue, values: Array) -> NodeValue:
     """Scales or zero points as f32 constants that broadcast to src."""
     shape: tuple[int, ...] = ()
     if call.string("qtype") == "per_channel":
@@ -52,7 +52,7 @@ def _spread(call: Call, body: Value, values: Array) -> Value:
 
 
 @writes("Quantize")
-def quantize(call: Call, src: Value) -> Value:
+def quantize(call: Call, src: NodeValue) -> NodeValue:
     dtype = call.output_type(0) or DataType.u8
     if has_wide_zero_points(call, dtype):
         scales, points = (_spread(call, src, np.array(call.attr(name))) for name in ("scales", "zps"))
@@ -61,20 +61,20 @@ def quantize(call: Call, src: Value) -> Value:
     return src.op("QuantizeLinear", *_parameters(call, src, dtype), dtype=dtype, **attrs, **_axis(call))
 
 
-def _rounded(value: Value, dtype: DataType) -> Value:
+def _rounded(value: NodeValue, dtype: DataType) -> NodeValue:
     low, high = LIMITS[dtype]
     return value.op("Round").op("Clip", float(low), float(high)).cast(dtype)
 
 
 @writes("Dequantize")
-def dequantize(call: Call, src: Value) -> Value:
+def dequantize(call: Call, src: NodeValue) -> NodeValue:
     if has_wide_zero_points(call, src.dtype):
         scales, points = (_spread(call, src, np.array(call.attr(name))) for name in ("scales", "zps"))
         return (src.cast(DataType.f32) - points) * scales
     return src.op("DequantizeLinear", *_parameters(call, src, src.dtype), dtype=DataType.f32, **_axis(call))
 
 
-def _operand(call: Call, value: Value, dtype: DataType) -> Value:
+def _operand(call: Call, value: NodeValue, dtype: DataType) -> NodeValue:
     """Scales or zero points that are tensors, in f32 and a shape that broadcasts to src."""
     if value.dtype is not dtype:
         value = value.cast(dtype)
@@ -93,7 +93,7 @@ def _operand(call: Call, value: Value, dtype: DataType) -> Value:
     return value.reshape(*pairs).op("Expand", value.body.numbers(*wide)).reshape(*whole)
 
 
-def _scalar(call: Call, value: Value) -> Value:
+def _scalar(call: Call, value: NodeValue) -> NodeValue:
     """One scale or zero point as a tensor without axes, which ONNX wants for a whole tensor."""
     if call.string("qtype") != "per_tensor":
         return value
@@ -104,14 +104,14 @@ def _scalar(call: Call, value: Value) -> Value:
 
 
 @composes("DynamicQuantize")
-def dynamic_quantize(call: Call, src: Value, scales: Value, zps: Value | None = None) -> Value:
+def dynamic_quantize(call: Call, src: NodeValue, scales: NodeValue, zps: NodeValue | None = None) -> NodeValue:
     quotient = src / _operand(call, scales, DataType.f32)
     whole = quotient if zps is None else quotient + _operand(call, zps, DataType.f32)
     return _rounded(whole, call.output_type(0) or DataType.u8)
 
 
 @writes("host DynamicQuantizeLinear")
-def dynamic_quantize_linear(call: Call, src: Value) -> tuple[Value, ...]:
+def dynamic_quantize_linear(call: Call, src: NodeValue) -> tuple[NodeValue, ...]:
     dtype = call.output_type(0) or DataType.u8
     low, high, least = call.s64("low"), call.s64("high"), call.f32("least")
     if dtype is DataType.u8 and (low, high, least) == (*LIMITS[dtype], 0):
@@ -126,13 +126,13 @@ def dynamic_quantize_linear(call: Call, src: Value) -> tuple[Value, ...]:
 
 
 @writes("host FakeQuantize")
-def fake_quantize(call: Call, src: Value) -> Value:
+def fake_quantize(call: Call, src: NodeValue) -> NodeValue:
     step = call.f32("step")
     return (src / step).op("Clip", call.f32("low"), call.f32("high")).op("Round") * step
 
 
 @writes("DynamicDequantize")
-def dynamic_dequantize(call: Call, src: Value, scales: Value, zps: Value | None = None) -> Value:
+def dynamic_dequantize(call: Call, src: NodeValue, scales: NodeValue, zps: NodeValue | None = None) -> NodeValue:
     axis = _axis(call)
     if call.string("qtype") == "per_group":
         blocks = [(place, size) for place, size in enumerate(call.s64s("group_shape")) if size > 1]
@@ -146,7 +146,7 @@ def dynamic_dequantize(call: Call, src: Value, scales: Value, zps: Value | None 
     return src.op("DequantizeLinear", _scalar(call, scales), points, dtype=call.output_type(0), **axis)
 
 
-def _fitting(zps: Value, dtype: DataType) -> Value | None:
+def _fitting(zps: NodeValue, dtype: DataType) -> NodeValue | None:
     """The zero points in the data type of src; None if it may not hold them."""
     array = zps.body.known(zps)
     if zps.dtype is dtype:
@@ -158,5 +158,5 @@ def _fitting(zps: Value, dtype: DataType) -> Value | None:
 
 
 @writes("TypeCast")
-def type_cast(call: Call, src: Value) -> Value:
+def type_cast(call: Call, src: NodeValue) -> NodeValue:
     return src.cast(call.output_type(0) or DataType.f32)

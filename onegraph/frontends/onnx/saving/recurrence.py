@@ -9,7 +9,7 @@ import numpy as np
 
 from ....opset.host.recurrence import ACTIVATIONS, GATES, LANES, activations_of, is_usual
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .nodes import Attr
 from .table import composes, known_dims_of
 
@@ -37,12 +37,12 @@ def _activations(call: Call) -> dict[str, Attr]:
 @composes("host Recurrence")
 def recurrence(
     call: Call,
-    inputs: Value,
-    weights: Value,
-    hidden: Value | None = None,
-    cell: Value | None = None,
-    lengths: Value | None = None,
-) -> tuple[Value, ...]:
+    inputs: NodeValue,
+    weights: NodeValue,
+    hidden: NodeValue | None = None,
+    cell: NodeValue | None = None,
+    lengths: NodeValue | None = None,
+) -> tuple[NodeValue, ...]:
     steps, batch, directions, gates, units = known_dims_of(call, call.shape("inputs"), "inputs")
     kind, each = call.string("cell"), gates * units
     body, blocks, dtype = inputs.body, -(-units // LANES), inputs.dtype
@@ -54,7 +54,7 @@ def recurrence(
     )
     ones = np.eye(directions * each, dtype=dtype.numpy).reshape(directions, each, directions * each)
     zeros = body.constant(np.zeros((directions, each), dtype.numpy))
-    given: list[Value | None] = [
+    given: list[NodeValue | None] = [
         inputs.reshape(steps, batch, directions * each),
         body.constant(ones),
         factors.reshape(directions, each, units),

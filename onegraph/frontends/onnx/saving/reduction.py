@@ -6,7 +6,7 @@ from ....opset.dtypes import DataType
 from ....opset.kinds import REDUCTIONS
 from ....opset.ops.reduction import reduced_axes
 from ....opset.schema import Call
-from .body import Value
+from .body import NodeValue
 from .table import rank_of, writes
 
 OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
@@ -14,7 +14,7 @@ OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
 
 @writes(*REDUCTIONS)
 @writes(*(f"host {kind}" for kind in REDUCTIONS if not kind.startswith("ReduceL")))
-def reduction(call: Call, src: Value, axes: Value | None = None) -> Value:
+def reduction(call: Call, src: NodeValue, axes: NodeValue | None = None) -> NodeValue:
     kind = call.schema.kind.removeprefix("host ")
     known = reduced_axes(call)
     keep = int(call.flag("keep_dims"))
@@ -27,7 +27,7 @@ def reduction(call: Call, src: Value, axes: Value | None = None) -> Value:
 
 
 @writes("MatMul", "host MatMul")
-def matmul(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+def matmul(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
     wanted = call.output_type(0) or src.dtype
     src, weights = src.cast(wanted), weights.cast(wanted)
     ranks = rank_of(call, "src"), rank_of(call, "weights")

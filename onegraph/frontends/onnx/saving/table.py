@@ -10,7 +10,7 @@ from ....opset.dtypes import DataType
 from ....opset.schema import Call
 from ....opset.signature import Shape
 from ..own import DOMAIN
-from .body import Body, Value
+from .body import FunctionBody, NodeValue
 
 Writer = Callable[..., Any]
 WRITERS: dict[str, Writer] = {}
@@ -45,13 +45,16 @@ def composes(*kinds: str) -> Callable[[Writer], Writer]:
     return enter
 
 
-def composed(body: Body, kind: str, call: Call, values: list[Value | None], attrs: Mapping[str, Any]) -> list[Value]:
+def composed(
+    body: FunctionBody, kind: str, call: Call, values: list[NodeValue | None], attrs: Mapping[str, Any]
+) -> list[NodeValue]:
     """The results of an op as a node that calls a function."""
     ports = [call.schema.input_port(index).name for index in range(len(values))]
     names = [f"{port}_{index}" if ports.count(port) > 1 else port for index, port in enumerate(ports)]
-    inner = Body(body.functions, {*names})
+    inner = FunctionBody(body.functions, {*names})
     given = [
-        None if value is None else Value(inner, name, value.dtype) for name, value in zip(names, values, strict=True)
+        None if value is None else NodeValue(inner, name, value.dtype)
+        for name, value in zip(names, values, strict=True)
     ]
     wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in given]
     results = WRITERS[kind](call, *wide)
@@ -89,11 +92,11 @@ def known_dims_of(call: Call, shape: Shape, what: str) -> tuple[int, ...]:
     return tuple(dim for dim in shape if dim is not None)
 
 
-def channels_first(value: Value, data_format: str, rank: int) -> Value:
+def channels_first(value: NodeValue, data_format: str, rank: int) -> NodeValue:
     """The activations with the channels after the batch."""
     return value if data_format == "NCX" else value.transpose((0, rank - 1, *range(1, rank - 1)))
 
 
-def channels_back(value: Value, data_format: str, rank: int) -> Value:
+def channels_back(value: NodeValue, data_format: str, rank: int) -> NodeValue:
     """The activations in the format of the op."""
     return value if data_format == "NCX" else value.transpose((0, *range(2, rank), 1))

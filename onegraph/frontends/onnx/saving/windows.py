@@ -12,13 +12,13 @@ from ....opset.ops.pooling import PoolGeometry, pool_geometry
 from ....opset.schema import Call
 from ....opset.signature import Shape
 from ....opset.window import channels, given_shape, spatial
-from .body import Value
+from .body import NodeValue
 from .table import channels_back, channels_first, composes, known_dims_of, writes
 
 AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID", "none": "NOTSET"}
 
 
-def padded(src: Value, begin: Sequence[int], end: Sequence[int], fill: float = 0.0) -> Value:
+def padded(src: NodeValue, begin: Sequence[int], end: Sequence[int], fill: float = 0.0) -> NodeValue:
     """Activations (N, C, X) with elements before and after each spatial axis; negative numbers cut."""
     if not any((*begin, *end)):
         return src
@@ -26,13 +26,13 @@ def padded(src: Value, begin: Sequence[int], end: Sequence[int], fill: float = 0
     return src.op("Pad", pads, src.body.scalar(fill, src.dtype))
 
 
-def _spatial_last(weights: Value, weights_format: str, rank: int) -> Value:
+def _spatial_last(weights: NodeValue, weights_format: str, rank: int) -> NodeValue:
     if not weights_format.startswith("X"):
         return weights
     return weights.transpose((rank - 1, rank - 2, *range(rank - 2)))
 
 
-def _spatial_back(weights: Value, weights_format: str, rank: int) -> Value:
+def _spatial_back(weights: NodeValue, weights_format: str, rank: int) -> NodeValue:
     if not weights_format.startswith("X"):
         return weights
     return weights.transpose((*range(2, rank), 1, 0))
@@ -47,8 +47,13 @@ def _geometry(call: Call) -> ConvolutionGeometry:
 
 
 def _convolved(
-    call: Call, found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, cut: Sequence[int]
-) -> Value:
+    call: Call,
+    found: ConvolutionGeometry,
+    src: NodeValue,
+    weights: NodeValue,
+    bias: NodeValue | None,
+    cut: Sequence[int],
+) -> NodeValue:
     """The narrow tensor; ``cut`` elements at the end of each axis of src are not read."""
     rank = len(found.axes) + 2
     attrs: dict[str, Any] = {
@@ -70,20 +75,20 @@ def _convolved(
 
 
 @writes("Convolution")
-def convolution(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+def convolution(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
     found = _geometry(call)
     return _convolved(call, found, src, weights, bias, [0] * len(found.axes))
 
 
 @composes("ConvTransposeBackwardData")
-def conv_transpose_backward_data(call: Call, diff_dst: Value, weights: Value) -> Value:
+def conv_transpose_backward_data(call: Call, diff_dst: NodeValue, weights: NodeValue) -> NodeValue:
     found = _geometry(call)
     return _convolved(call, found, diff_dst, weights, None, found.output_padding)
 
 
 def _transposed(
-    found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, added: Sequence[int]
-) -> Value:
+    found: ConvolutionGeometry, src: NodeValue, weights: NodeValue, bias: NodeValue | None, added: Sequence[int]
+) -> NodeValue:
     """The wide tensor, with ``added`` elements at the end of each axis."""
     rank = len(found.axes) + 2
     begin, end = found.pads_begin or (), found.pads_end or ()
@@ -107,14 +112,16 @@ def _transposed(
 
 
 @writes("ConvTranspose")
-def conv_transpose(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+def conv_transpose(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
     found = _geometry(call)
     known_dims_of(call, found.pads_begin, "the padding")
     return _transposed(found, src, weights, bias, found.output_padding)
 
 
 @composes("ConvolutionBackwardData")
-def convolution_backward_data(call: Call, diff_dst: Value, weights: Value, dst_shape: object = None) -> Value:
+def convolution_backward_data(
+    call: Call, diff_dst: NodeValue, weights: NodeValue, dst_shape: object = None
+) -> NodeValue:
     found = _geometry(call)
     known_dims_of(call, found.pads_begin, "the padding")
     wide = known_dims_of(call, found.wide, "diff_src")
@@ -128,7 +135,7 @@ def convolution_backward_data(call: Call, diff_dst: Value, weights: Value, dst_s
     return _transposed(found, diff_dst, weights, None, added)
 
 
-def _gradient_of_weights(call: Call, wide: Value, narrow: Value) -> Value:
+def _gradient_of_weights(call: Call, wide: NodeValue, narrow: NodeValue) -> NodeValue:
     """The gradient of the weights: a convolution of the wide tensor with the narrow one, in which batch and channels
     change places, and so do strides and dilations."""
     found = _geometry(call)
@@ -160,12 +167,16 @@ def _gradient_of_weights(call: Call, wide: Value, narrow: Value) -> Value:
 
 
 @composes("ConvolutionBackwardWeights")
-def convolution_backward_weights(call: Call, src: Value, diff_dst: Value, weights_shape: object = None) -> Value:
+def convolution_backward_weights(
+    call: Call, src: NodeValue, diff_dst: NodeValue, weights_shape: object = None
+) -> NodeValue:
     return _gradient_of_weights(call, src, diff_dst)
 
 
 @composes("ConvTransposeBackwardWeights")
-def conv_transpose_backward_weights(call: Call, src: Value, diff_dst: Value, weights_shape: object = None) -> Value:
+def conv_transpose_backward_weights(
+    call: Call, src: NodeValue, diff_dst: NodeValue, weights_shape: object = None
+) -> NodeValue:
     return _gradient_of_weights(call, diff_dst, src)
 
 
@@ -198,7 +209,7 @@ def _ends(found: PoolGeometry) -> list[tuple[int, int]] | None:
     return ends
 
 
-def _pooled(call: Call, src: Value, kind: str, fill: float, **more: Any) -> Value:
+def _pooled(call: Call, src: NodeValue, kind: str, fill: float, **more: Any) -> NodeValue:
     found = _pool(call)
     rank, attrs = len(found.sizes) + 2, _lists(call, found)
     data = channels_first(src, found.data_format, rank)
@@ -232,13 +243,13 @@ def _is_refused(ends: Sequence[tuple[int, int]], kernel: Sequence[int]) -> bool:
 
 
 @writes("AvgPool")
-def avg_pool(call: Call, src: Value) -> Value:
+def avg_pool(call: Call, src: NodeValue) -> NodeValue:
     included = not call.flag("exclude_pad")
     return _pooled(call, src, "AveragePool", 0.0, count_include_pad=int(included))
 
 
 @writes("MaxPool")
-def max_pool(call: Call, src: Value) -> Value:
+def max_pool(call: Call, src: NodeValue) -> NodeValue:
     return _pooled(call, src, "MaxPool", -math.inf)
 
 
@@ -249,7 +260,7 @@ def _sizes(call: Call, found: PoolGeometry, shape: Shape, data_format: str) -> t
 
 
 @composes("MaxPoolBackward")
-def max_pool_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+def max_pool_backward(call: Call, src: NodeValue, diff_dst: NodeValue) -> NodeValue:
     found = _pool(call)
     rank, body = len(found.sizes) + 2, src.body
     shape = _sizes(call, found, call.shape("src"), found.data_format)
@@ -267,7 +278,7 @@ def max_pool_backward(call: Call, src: Value, diff_dst: Value) -> Value:
 
 
 @composes("AvgPoolBackward")
-def avg_pool_backward(call: Call, diff_dst: Value, src_shape: object = None) -> Value:
+def avg_pool_backward(call: Call, diff_dst: NodeValue, src_shape: object = None) -> NodeValue:
     found = _pool(call)
     rank, body = len(found.sizes) + 2, diff_dst.body
     shape = given_shape(call)

@@ -11,7 +11,7 @@ from ....lowering import movement as lowering
 from ....lowering.control import Looping, Scans, Turn
 from ....lowering.control import branch as lowered_branch
 from ....lowering.emitter import Value, dtype_of
-from ....lowering.subgraph import Body
+from ....lowering.subgraph import BodyBuilder
 from ....opset.dtypes import DataType
 from ..node import SEQUENCES, GrowingList, Node, NotLowered, StackedList, TensorList, Unsettled, lowers
 from ..protos import GraphProto, ValueInfoProto
@@ -44,7 +44,7 @@ def _flag(node: Node, condition: Value) -> Value:
     return condition
 
 
-def _tensors(body: Body, found: Sequence[Any]) -> list[Value]:
+def _tensors(body: BodyBuilder, found: Sequence[Any]) -> list[Value]:
     """The results of a body; a value that is none of the body's tensors is read from outside."""
     del body
     if any(one is None or isinstance(one, SEQUENCES) for one in found):
@@ -107,7 +107,7 @@ def _looping(
     growing: dict[int, int] = {}
     tensors = [state for state in states if not isinstance(state, SEQUENCES)]
 
-    def iteration(inside: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(inside: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del slices
         rest = iter(given)
         seen = [
@@ -222,7 +222,7 @@ def _scan(node: Node, states: list[Value], scanned: list[Value]) -> list[Any]:
     if node.importer.now or (nodes is not None and nodes <= SHORT):
         return unrolled()
 
-    def iteration(inside: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(inside: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number
         found = _tensors(inside, node.subgraph(body, [*given, *slices], inside))
         return Turn(np.array(True), found[: len(states)], found[len(states) :])

@@ -11,7 +11,7 @@ from ...._util.counted import counted
 from ....arrays.trees import LEAF, Trees
 from ....lowering.emitter import Array, Value, dtype_of
 from ....lowering.movement import cast
-from ....lowering.trees import Weights, classify, tree_ensemble
+from ....lowering.trees import LeafWeights, classify, tree_ensemble
 from ....opset.dtypes import DataType
 from ....opset.host import learned
 from ..node import Node, lowers
@@ -88,7 +88,7 @@ class TreePlaces:
         return found
 
 
-def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
+def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, LeafWeights]:
     """The trees and weights in the attributes of a TreeEnsembleClassifier or a TreeEnsembleRegressor."""
     owner = _integers(node, "nodes_treeids")
     count = len(owner)
@@ -121,10 +121,10 @@ def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, Weights]:
     number = _numbers(node, f"{prefix}_weights", dtype)
     if len(number) != size:
         raise node.invalid(f"{prefix}_weights of {counted(len(number), 'element')}", f"{size}, as {prefix}_ids")
-    return trees, Weights(at, targets, number)
+    return trees, LeafWeights(at, targets, number)
 
 
-def _scores(node: Node, trees: Trees, weights: Weights, n_targets: int, **more: Any) -> Value:
+def _scores(node: Node, trees: Trees, weights: LeafWeights, n_targets: int, **more: Any) -> Value:
     dtype = DataType.float64 if trees.threshold.dtype == np.float64 else DataType.f32
     src = cast(node.emit, rows_of(node), dtype)
     width = src.shape[1] if src.shape is not None and len(src.shape) == 2 else None
@@ -210,7 +210,7 @@ def _tensor(node: Node, name: str, dtype: Any) -> Array:
     return np.asarray(node.importer.array(node.attr(name), f"{node.where}: {name}")).reshape(-1).astype(dtype)
 
 
-def _with_leaves(node: Node, dtype: Any) -> tuple[Trees, Weights]:
+def _with_leaves(node: Node, dtype: Any) -> tuple[Trees, LeafWeights]:
     """The trees and weights of op set 5: the leaves come behind the inner nodes here."""
     features = _integers(node, "nodes_featureids")
     count = len(features)
@@ -246,7 +246,7 @@ def _with_leaves(node: Node, dtype: Any) -> tuple[Trees, Weights]:
         np.concatenate([ends[1], leaves]),
         _integers(node, "tree_roots"),
     )
-    weights = Weights(np.arange(size) + count, ids, number)
+    weights = LeafWeights(np.arange(size) + count, ids, number)
     is_member = modes == MEMBER
     return (_with_members(node, trees, members, is_member), weights) if is_member.any() else (trees, weights)
 

@@ -16,7 +16,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 @dataclass
-class Call:
+class ObservedCall:
     """What a caller sees of one call.
 
     Attributes:
@@ -91,7 +91,7 @@ def call(
     gradients: bool,
     seed: int,
     within: AbstractContextManager[Any] | None = None,
-) -> Call:
+) -> ObservedCall:
     """Call, with gradients of all parameters and inputs if asked, on copies of the arguments and of the buffers.
 
     Args:
@@ -101,7 +101,7 @@ def call(
         seed: of the random numbers that the module draws, and of the gradients of its outputs.
         within: a context around the computation.
     """
-    found = Call()
+    found = ObservedCall()
     args, kwargs = given = fresh(arguments, gradients=gradients)
     before = mapped(given, lambda tensor: tensor.detach().clone())
     inputs = tensors_of(given, "input")
@@ -175,4 +175,4 @@ def kept_buffers(module: torch.nn.Module | None) -> Iterator[None]:
                 buffer.copy_(old)
 
 
-__all__ = ["Call", "Subject", "call", "fresh", "kept_buffers", "mapped", "tensors_of"]
+__all__ = ["ObservedCall", "Subject", "call", "fresh", "kept_buffers", "mapped", "tensors_of"]

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ....judging.comparison import ROUNDINGS, Answer, compare
 from ....judging.judgement import Finding
-from .calls import Call, Subject, call, mapped, tensors_of
+from .calls import ObservedCall, Subject, call, mapped, tensors_of
 
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 DISTURBED = 2  # runs
@@ -45,7 +45,7 @@ class Disturbance(TorchDispatchMode):
         return tensor
 
 
-class Oracle:
+class EagerOracle:
     """Eager PyTorch for one state of a module.
 
     Args:
@@ -59,7 +59,7 @@ class Oracle:
         self.wide = None if random else eager.wide()
 
     def judge(
-        self, given: Call, arguments: Arguments, peer: Call, *, gradients: bool, run: str, contents: str
+        self, given: ObservedCall, arguments: Arguments, peer: ObservedCall, *, gradients: bool, run: str, contents: str
     ) -> list[Finding]:
         """The results and gradients of a call that differ from those of eager PyTorch.
 
@@ -92,7 +92,7 @@ class Oracle:
                 findings += [] if one is None else [one]
         return findings
 
-    def _calls(self, arguments: Arguments, gradients: bool) -> tuple[Call | None, list[Call]]:
+    def _calls(self, arguments: Arguments, gradients: bool) -> tuple[ObservedCall | None, list[ObservedCall]]:
         """The calls in float64: exact, and disturbed; none if the module cannot compute in float64."""
         if self.wide is None:
             return None, []
@@ -115,7 +115,7 @@ class Oracle:
         return max(units, default=ROUNDINGS["float32"].unit)
 
 
-def _value(of: Call | None, name: str) -> torch.Tensor | None:
+def _value(of: ObservedCall | None, name: str) -> torch.Tensor | None:
     return None if of is None else of.gradients.get(name, of.results.get(name))
 
 
@@ -124,4 +124,4 @@ def _array(tensor: torch.Tensor) -> Any:
     return (tensor.double() if tensor.is_floating_point() else tensor).resolve_conj().resolve_neg().numpy()
 
 
-__all__ = ["Arguments", "Oracle"]
+__all__ = ["Arguments", "EagerOracle"]

@@ -16,10 +16,10 @@ from ....errors import ArgumentError
 from ....judging.contents import GIVEN
 from ....judging.judgement import Finding, Judgement
 from ..options import options_of
-from ..statistics import Region, statistics
+from ..statistics import RegionStatistics, statistics
 from .arguments import batch_of, resized, variants
-from .calls import Call, Subject, call, fresh, kept_buffers, tensors_of
-from .oracle import Arguments, Oracle
+from .calls import ObservedCall, Subject, call, fresh, kept_buffers, tensors_of
+from .oracle import Arguments, EagerOracle
 from .state import WRITES, state_of
 
 ORACLE = "eager PyTorch in float64"
@@ -111,7 +111,7 @@ class _Judge:
         if peer.error is not None:
             raise ArgumentError(f"verify: eager PyTorch fails with these inputs: {_shown(peer.error)}")
 
-    def _note_what_ran(self, regions: Sequence[Region]) -> None:
+    def _note_what_ran(self, regions: Sequence[RegionStatistics]) -> None:
         """Note what PyTorch ran; where it ran everything, nothing was judged."""
         left = sorted({one.op for region in regions for one in region.left})
         if left:
@@ -143,7 +143,7 @@ class _Judge:
     def _numbers(self, arguments: Arguments, dynamic: bool) -> None:
         eager, compiled = (self._eager() for _ in range(2))
         compiled = self._compiled(compiled)
-        oracle = Oracle(eager, random=self.random, seed=self.seed)
+        oracle = EagerOracle(eager, random=self.random, seed=self.seed)
         for label, sized in self._sizes(arguments, dynamic):
             for gradients in self.modes:
                 run = ("training" if gradients else "inference") + label
@@ -159,13 +159,13 @@ class _Judge:
 
     def _compare(
         self,
-        oracle: Oracle,
+        oracle: EagerOracle,
         compiled: Subject,
         made: Arguments,
         gradients: bool,
         run: str,
         contents: str,
-        peer: Call | None = None,
+        peer: ObservedCall | None = None,
     ) -> None:
         """Call both, and collect what differs; ``peer`` is the call of the eager module, if it was made before."""
         if peer is None:
@@ -185,7 +185,7 @@ class _Judge:
         self.findings += oracle.judge(given, made, peer, gradients=gradients, run=run, contents=contents)
 
     def _relations(
-        self, given: Call, peer: Call, eager: Subject, made: Arguments, gradients: bool, run: str
+        self, given: ObservedCall, peer: ObservedCall, eager: Subject, made: Arguments, gradients: bool, run: str
     ) -> list[Finding]:
         """Where results share memory or require gradients otherwise than in eager PyTorch and its own compiler."""
         pairs, names = given.memory ^ peer.memory, given.requires_grad ^ peer.requires_grad
@@ -210,13 +210,13 @@ class _Judge:
             eager, subject = self._eager(), self._eager()
             compiled = self._compiled(subject)
             peer = call(eager, arguments, gradients=gradients, seed=self.seed)
-            oracle = Oracle(eager, random=self.random, seed=self.seed)
+            oracle = EagerOracle(eager, random=self.random, seed=self.seed)
             run = "training" if gradients else "inference"
             if peer.error is None and call(compiled, arguments, gradients=gradients, seed=self.seed).error is None:
                 self._write_results(compiled, arguments, peer, gradients)
                 self._compare(oracle, compiled, arguments, gradients, run, "after writes to the results", peer)
 
-    def _write_results(self, compiled: Subject, arguments: Arguments, peer: Call, gradients: bool) -> None:
+    def _write_results(self, compiled: Subject, arguments: Arguments, peer: ObservedCall, gradients: bool) -> None:
         args, kwargs = fresh(arguments, gradients=gradients)
         bound = {name for pair in peer.memory for name in pair if any(not one.startswith("output") for one in pair)}
         with kept_buffers(compiled.module), torch.set_grad_enabled(gradients):
@@ -252,7 +252,7 @@ class _Judge:
         first = [tensor.detach().clone() for tensor in state_of(eager.module)]
         try:
             for _ in WRITES[what](eager.module, torch.Generator().manual_seed(self.seed)):
-                oracle = Oracle(eager, random=self.random, seed=self.seed)
+                oracle = EagerOracle(eager, random=self.random, seed=self.seed)
                 self._compare(oracle, compiled, arguments, gradients, run, what)
         except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
             self.notes.append(f"{what}: not tried: {_shown(error)}")

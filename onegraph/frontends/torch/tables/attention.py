@@ -11,12 +11,12 @@ from ....lowering.elementwise import multiply
 from ....lowering.emitter import Value, dtype_of, is_known
 from ....lowering.movement import cast
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
 from .norms import finite
 
 
-def _operands(node: Node) -> tuple[Value, Value, Value]:
+def _operands(node: AtenNode) -> tuple[Value, Value, Value]:
     """query, key and value."""
     if node["dropout_p"]:
         raise NotLowered("dropout draws random numbers")
@@ -25,7 +25,7 @@ def _operands(node: Node) -> tuple[Value, Value, Value]:
 
 
 @lowers("_scaled_dot_product_flash_attention_for_cpu.default")
-def flash_attention(node: Node) -> list[Value | None]:
+def flash_attention(node: AtenNode) -> list[Value | None]:
     """softmax(query @ key.T * scale + mask) @ value, and the logarithm of the sum of the exponentials of the scores.
 
     In inference, short sequences are the pattern that the library fuses.
@@ -44,7 +44,7 @@ def flash_attention(node: Node) -> list[Value | None]:
 
 
 @lowers("_scaled_dot_product_flash_attention_for_cpu_backward.default")
-def flash_attention_backward(node: Node) -> Sequence[Value]:
+def flash_attention_backward(node: AtenNode) -> Sequence[Value]:
     """The gradients of query, key and value."""
     operands, emit = _operands(node), node.emit
     dst, diff = native(node, "out"), native(node, "grad_out")

@@ -15,7 +15,7 @@ from ....lowering.norms import batch_norm_of_images
 from ....lowering.reduction import reduce
 from ....lowering.shares import shared
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from ..types import DTYPES
 from .elementwise import native
 from .movement import reshape
@@ -29,7 +29,7 @@ NOTHING = float(np.finfo(np.float32).tiny)
 
 
 @lowers("threshold_backward.default")
-def threshold_backward(node: Node) -> Value:
+def threshold_backward(node: AtenNode) -> Value:
     """The gradient where the source is above a threshold."""
     src, diff = native(node), native(node, "grad_output")
     if node["threshold"] == 0:
@@ -39,7 +39,7 @@ def threshold_backward(node: Node) -> Value:
 
 
 @lowers("_prelu_kernel_backward.default")
-def prelu_backward(node: Node) -> tuple[Value, Value]:
+def prelu_backward(node: AtenNode) -> tuple[Value, Value]:
     """The gradients of a PReLU with respect to its source and, before they are summed, to its slopes."""
     emit, src, diff = node.emit, native(node), native(node, "grad_output")
     least = float(finfo(dtype_of(src).numpy).smallest_subnormal)  # type: ignore[no-untyped-call]
@@ -50,21 +50,21 @@ def prelu_backward(node: Node) -> tuple[Value, Value]:
 
 
 @lowers("gelu_backward.default")
-def gelu_backward(node: Node) -> Value:
+def gelu_backward(node: AtenNode) -> Value:
     """The gradient of GELU."""
     mode = {"none": "gelu_erf", "tanh": "gelu_tanh"}[node["approximate"]]
     return node.emit.op("GELUBackward", [native(node), native(node, "grad_output")], {"mode": mode})
 
 
 @lowers(*(f"{name}.default" for name in BY_RESULT))
-def by_result(node: Node) -> Value:
+def by_result(node: AtenNode) -> Value:
     """The gradient of an activation by its result."""
     inputs = [native(node, "output"), native(node, "grad_output")]
     return node.emit.op(BY_RESULT[node.name.split(".")[1]], inputs, {"use_dst": True})
 
 
 @lowers("silu_backward.default")
-def silu_backward(node: Node) -> Value:
+def silu_backward(node: AtenNode) -> Value:
     """The gradient of x * sigmoid(x): s * (1 + x * (1 - s))."""
     emit, src, diff = node.emit, native(node), native(node, "grad_output")
     share = unary(emit, "Sigmoid", src)
@@ -74,20 +74,20 @@ def silu_backward(node: Node) -> Value:
 
 
 @lowers("hardswish_backward.default")
-def hardswish_backward(node: Node) -> Value:
+def hardswish_backward(node: AtenNode) -> Value:
     """The gradient of HardSwish."""
     return node.emit.op("HardSwishBackward", [native(node), native(node, "grad_output")])
 
 
 @lowers("hardsigmoid_backward.default")
-def hardsigmoid_backward(node: Node) -> Value:
+def hardsigmoid_backward(node: AtenNode) -> Value:
     """The gradient of HardSigmoid."""
     attrs = {"alpha": 1 / 6, "beta": 0.5}
     return node.emit.op("HardSigmoidBackward", [native(node), native(node, "grad_output")], attrs)
 
 
 @lowers("_softmax_backward_data.default", "_log_softmax_backward_data.default")
-def softmax_backward(node: Node) -> Value:
+def softmax_backward(node: AtenNode) -> Value:
     """The gradient of SoftMax or LogSoftmax."""
     kind = "LogSoftmaxBackward" if "log" in node.name else "SoftMaxBackward"
     diff, result = native(node, "grad_output"), native(node, "output")
@@ -97,7 +97,7 @@ def softmax_backward(node: Node) -> Value:
 
 
 @lowers("native_layer_norm_backward.default")
-def layer_norm_backward(node: Node) -> list[Value | None]:
+def layer_norm_backward(node: AtenNode) -> list[Value | None]:
     """The gradients of a layer normalization."""
     emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
     shape = node.shape("input")
@@ -121,7 +121,7 @@ def layer_norm_backward(node: Node) -> list[Value | None]:
 
 
 @lowers("native_batch_norm_backward.default")
-def batch_norm_backward(node: Node) -> list[Value | None]:
+def batch_norm_backward(node: AtenNode) -> list[Value | None]:
     """The gradients of a batch normalization."""
     emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
     gamma = np.ones(node.shape("input")[1], np.float32) if node["weight"] is None else node.value("weight")
@@ -133,7 +133,7 @@ def batch_norm_backward(node: Node) -> list[Value | None]:
     ]
 
 
-def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
+def _by_batch(node: AtenNode, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
     """The gradients where the statistics are those of the batch."""
     emit = node.emit
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
@@ -142,7 +142,7 @@ def _by_batch(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Val
     return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], others, epsilon=NOTHING)
 
 
-def _by_running(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
+def _by_running(node: AtenNode, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:
     """The gradients where the running statistics are constants."""
     emit, shape = node.emit, node.shape("input")
     mean, variance = (cast(emit, node.value(name), DataType.f32) for name in ("running_mean", "running_var"))
@@ -160,7 +160,7 @@ def _by_running(node: Node, src: Value, diff: Value, gamma: Value) -> Sequence[V
 
 
 @lowers("convolution_backward.default")
-def convolution_backward(node: Node) -> list[Value | None]:
+def convolution_backward(node: AtenNode) -> list[Value | None]:
     """The gradients of a convolution with respect to its source, weights and bias."""
     emit, diff, src = node.emit, native(node, "grad_output"), native(node, "input")
     weights, groups = node.value("weight"), node["groups"]
@@ -196,7 +196,7 @@ def convolution_backward(node: Node) -> list[Value | None]:
 
 
 @lowers("max_pool2d_with_indices_backward.default", "onegraph.max_pool2d_backward.default")
-def max_pool_backward(node: Node) -> Value:
+def max_pool_backward(node: AtenNode) -> Value:
     """The gradient of a pool; the op finds the largest elements again."""
     src, diff = native(node), native(node, "grad_output")
     kernel, window = window_of(node, 2)
@@ -208,7 +208,7 @@ def max_pool_backward(node: Node) -> Value:
 
 
 @lowers("avg_pool2d_backward.default", "avg_pool3d_backward.default")
-def average_pool_backward(node: Node) -> Value:
+def average_pool_backward(node: AtenNode) -> Value:
     """The gradient of a pool of means."""
     diff, shape, count = native(node, "grad_output"), node.shape("self"), 2 if "2d" in node.name else 3
     kernel, window = window_of(node, count)

@@ -16,7 +16,7 @@ from ....lowering.fourier import parts, product, real_of_half, transformed
 from ....lowering.layers import matmul
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
-from ..node import LOWERINGS, PARTS_OF, Node, lowers_parts
+from ..node import LOWERINGS, PARTS_OF, AtenNode, lowers_parts
 from .movement import reshape
 from .quotients import angle_of
 
@@ -27,12 +27,12 @@ def _is_complex(fake: Any) -> bool:
     return type(fake) is complex or (hasattr(fake, "stride") and fake.is_complex())
 
 
-def _dtype(node: Node) -> DataType:
+def _dtype(node: AtenNode) -> DataType:
     """The data type of the parts of the first result."""
     return PARTS_OF.get(node.result.dtype) or node.result_dtype
 
 
-def _operand(node: Node, name: str) -> tuple[bool, Value]:
+def _operand(node: AtenNode, name: str) -> tuple[bool, Value]:
     """Whether an argument is complex, and its value in the data type of the result; a real one has a last axis of 1."""
     value, dtype = node[name], _dtype(node)
     is_complex = _is_complex(node.fakes[name])
@@ -43,14 +43,14 @@ def _operand(node: Node, name: str) -> tuple[bool, Value]:
     return is_complex, value if is_complex else reshape(node, value, [*node.shape(name), 1])
 
 
-def _joined(node: Node, real: Value, imaginary: Value) -> Value:
+def _joined(node: AtenNode, real: Value, imaginary: Value) -> Value:
     """Complex numbers of their parts, which have a last axis of size 1, and may have to be broadcast."""
     shape = [*node.result.shape, 1]
     wide = [movement.expand(node.emit, one, shape) for one in (real, imaginary)]
     return movement.concat(node.emit, wide, len(shape) - 1)
 
 
-def _widened(node: Node, name: str) -> Value:
+def _widened(node: AtenNode, name: str) -> Value:
     """An argument as complex numbers."""
     is_complex, value = _operand(node, name)
     if is_complex:
@@ -60,13 +60,13 @@ def _widened(node: Node, name: str) -> Value:
 
 
 @lowers_parts("view_as_real.default", "view_as_complex.default")
-def same(node: Node) -> Value:
+def same(node: AtenNode) -> Value:
     """The parts are kept as they are."""
     return node.value("self")
 
 
 @lowers_parts("_fft_r2c.default", "_fft_c2c.default")
-def transform(node: Node) -> Value:
+def transform(node: AtenNode) -> Value:
     """A transform along axes, the last one first; of real numbers, half of that axis may be wanted."""
     is_real = "r2c" in node.name
     shape = node.shape("self") if is_real else node.shape("self")[:-1]
@@ -81,12 +81,12 @@ def transform(node: Node) -> Value:
     return found
 
 
-def _scale(node: Node, dims: Sequence[int]) -> float:
+def _scale(node: AtenNode, dims: Sequence[int]) -> float:
     return float(math.prod(dims) ** POWERS[node["normalization"]])
 
 
 @lowers_parts("_fft_c2r.default")
-def inverse_transform(node: Node) -> Value:
+def inverse_transform(node: AtenNode) -> Value:
     """Real numbers, of whose transform half is given along the last axis."""
     found, axes = node.value("self"), [axis % len(node.result_shape) for axis in node["dim"]]
     scale = _scale(node, [node.result_shape[axis] for axis in axes])
@@ -96,13 +96,13 @@ def inverse_transform(node: Node) -> Value:
 
 
 @lowers_parts("complex.default")
-def joined(node: Node) -> Value:
+def joined(node: AtenNode) -> Value:
     """Numbers of their parts."""
     return _joined(node, _operand(node, "real")[1], _operand(node, "imag")[1])
 
 
 @lowers_parts("polar.default")
-def polar(node: Node) -> Value:
+def polar(node: AtenNode) -> Value:
     """Numbers of their absolute values and angles."""
     size, angle = (_operand(node, name)[1] for name in ("abs", "angle"))
     turns = [binary(node.emit, "Multiply", size, unary(node.emit, kind, angle)) for kind in ("Cos", "Sin")]
@@ -110,7 +110,7 @@ def polar(node: Node) -> Value:
 
 
 @lowers_parts("exp.default")
-def exp(node: Node) -> Value:
+def exp(node: AtenNode) -> Value:
     """The power of e."""
     real, imaginary = parts(node.emit, node.value("self"))
     size = unary(node.emit, "Exp", real)
@@ -120,7 +120,7 @@ def exp(node: Node) -> Value:
 
 
 @lowers_parts("abs.default")
-def absolute(node: Node) -> Value:
+def absolute(node: AtenNode) -> Value:
     """The absolute value; numbers are scaled, so that no square is too large or too small."""
     emit, src = node.emit, node.value("self")
     size = _size(node, src)
@@ -128,7 +128,7 @@ def absolute(node: Node) -> Value:
     return reshape(node, binary(emit, "Multiply", norm, size), node.result_shape)
 
 
-def _size(node: Node, src: Value) -> Value:
+def _size(node: AtenNode, src: Value) -> Value:
     """The larger of the absolute values of the parts, which is neither 0 nor infinite."""
     limits: Any = np.finfo(dtype_of(src).numpy)
     larger = binary(node.emit, "Maximum", *(unary(node.emit, "Abs", one) for one in parts(node.emit, src)))
@@ -136,27 +136,27 @@ def _size(node: Node, src: Value) -> Value:
 
 
 @lowers_parts("angle.default")
-def angle(node: Node) -> Value:
+def angle(node: AtenNode) -> Value:
     """The angle of each number."""
     real, imaginary = parts(node.emit, node.value("self"))
     return reshape(node, angle_of(node.emit, imaginary, real), node.result_shape)
 
 
 @lowers_parts("_conj.default", "_conj_physical.default", "conj_physical.default")
-def conjugate(node: Node) -> Value:
+def conjugate(node: AtenNode) -> Value:
     """The conjugates."""
     src = node.value("self")
     return binary(node.emit, "Multiply", src, np.array([1, -1], dtype_of(src).numpy))
 
 
 @lowers_parts("neg.default")
-def minus(node: Node) -> Value:
+def minus(node: AtenNode) -> Value:
     """Both parts with the other sign."""
     return negative(node.emit, node.value("self"))
 
 
 @lowers_parts("add.Tensor", "sub.Tensor")
-def add(node: Node) -> Value:
+def add(node: AtenNode) -> Value:
     """Sums and differences of both parts."""
     first, second = (_widened(node, name) for name in ("self", "other"))
     if node["alpha"] not in (None, 1):
@@ -165,7 +165,7 @@ def add(node: Node) -> Value:
 
 
 @lowers_parts("mul.Tensor", "mul.Scalar")
-def times(node: Node) -> Value:
+def times(node: AtenNode) -> Value:
     """The product; that with a real number is one of each part."""
     operands = [_operand(node, name) for name in ("self", "other")]
     (one_is_complex, first), (other_is_complex, second) = operands
@@ -175,7 +175,7 @@ def times(node: Node) -> Value:
 
 
 @lowers_parts("div.Tensor", "div.Scalar", "reciprocal.default")
-def divide(node: Node) -> Value:
+def divide(node: AtenNode) -> Value:
     """The quotient: by a real number of each part, else by the product with the scaled conjugate of the divisor."""
     emit = node.emit
     name = "self" if "reciprocal" in node.name else "other"
@@ -192,7 +192,7 @@ def divide(node: Node) -> Value:
 
 
 @lowers_parts("mm.default", "bmm.default")
-def products(node: Node) -> Value:
+def products(node: AtenNode) -> Value:
     """Products of matrices: those of the parts."""
     emit, names = node.emit, ("self", "mat2")
     first, second = (
@@ -206,7 +206,7 @@ def products(node: Node) -> Value:
 
 
 @lowers_parts("_to_copy.default", "prims.convert_element_type.default")
-def to_copy(node: Node) -> Value:
+def to_copy(node: AtenNode) -> Value:
     """A cast, from and to real numbers too."""
     name = "self" if "aten" in node.name else "a"
     if node.result.is_complex():
@@ -229,14 +229,14 @@ MOVES = {
 
 
 @lowers_parts("t.default")
-def turn(node: Node) -> Value:
+def turn(node: AtenNode) -> Value:
     """The axes of a matrix exchanged."""
     rank = len(node.result.shape)
     return movement.transpose(node.emit, node.value("self"), [*reversed(range(rank)), rank])
 
 
 @lowers_parts(*MOVES)
-def move(node: Node) -> Value:
+def move(node: AtenNode) -> Value:
     """The same op on the parts: behind the axes, there is one more."""
     name = node.name.removeprefix("aten.")
     values, like = dict(node._values), _as_parts(node.like)
@@ -254,7 +254,7 @@ def move(node: Node) -> Value:
     elif "repeat" in name:
         values["repeats"] = [*values["repeats"], 1]
     fakes = {key: _as_parts(one) for key, one in node.fakes.items()}
-    return LOWERINGS[node.name](Node(node.name, values, fakes, like, node.read, node.emit))  # type: ignore[no-any-return]
+    return LOWERINGS[node.name](AtenNode(node.name, values, fakes, like, node.read, node.emit))  # type: ignore[no-any-return]
 
 
 def _as_parts(fake: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ....lowering.control import Looping, Scans, Turn, branch
 from ....lowering.emitter import Emitter, Value
 from ....lowering.movement import reshape
-from ....lowering.subgraph import Body
+from ....lowering.subgraph import BodyBuilder
 from ..node import HIGHER, NotLowered
 
 # Adds the ops of a module to a graph: from the values of its arguments to its results.
@@ -31,7 +31,7 @@ def condition(emit: Emitter, lower: LowerModule, flag: Any, then: Any, other: An
     if isinstance(flag, (bool, np.ndarray)):
         return lower(then if np.asarray(flag).item() else other, operands, emit)
 
-    def side(module: Any) -> Callable[[Body], Sequence[Value]]:
+    def side(module: Any) -> Callable[[BodyBuilder], Sequence[Value]]:
         return lambda body: _tensors(lower(module, _captured(body, operands), body.emit))
 
     return branch(emit, flag, side(then), side(other))
@@ -44,7 +44,7 @@ def while_loop(
     """A module for as long as another one says so."""
     first = [*_tensors(states)]
 
-    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number, slices
         around = _captured(body, others)
         after = _tensors(lower(step, [*given, *around], body.emit))
@@ -61,7 +61,7 @@ def scan(
 ) -> Any:
     """A module for each slice along the first axis, with states; its further results are put together."""
 
-    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number
         found = _tensors(lower(step, [*given, *slices, *_captured(body, others)], body.emit))
         return Turn(np.array(True), found[: len(states)], found[len(states) :])
@@ -73,7 +73,7 @@ def scan(
 def mapped(emit: Emitter, lower: LowerModule, step: Any, scanned: Sequence[Any], others: Sequence[Any]) -> Any:
     """A module for each slice along the first axis."""
 
-    def iteration(body: Body, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number, given
         return Turn(np.array(True), (), _tensors(lower(step, [*slices, *_captured(body, others)], body.emit)))
 
@@ -91,7 +91,7 @@ def _scanned(
     return Looping(emit, None, np.array(True), _tensors(states), scans, iteration).results()
 
 
-def _captured(body: Body, values: Sequence[Any]) -> list[Any]:
+def _captured(body: BodyBuilder, values: Sequence[Any]) -> list[Any]:
     """Values of the graph around as the body sees them; numbers stay as they are."""
     return [body.capture(value) if hasattr(value, "shape") else value for value in values]
 

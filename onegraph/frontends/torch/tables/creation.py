@@ -8,17 +8,17 @@ import numpy as np
 
 from ....lowering.emitter import Value
 from ....lowering.movement import cast, expand
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 
 
 @lowers("_to_copy.default", "prims.convert_element_type.default")
-def to_copy(node: Node) -> Value:
+def to_copy(node: AtenNode) -> Value:
     """A cast; decompositions leave the one of prims."""
     return cast(node.emit, node.value("self" if "aten" in node.name else "a"), node.result_dtype)
 
 
 @lowers("copy.default")
-def copy(node: Node) -> Value:
+def copy(node: AtenNode) -> Value:
     """src in the data type and shape of self."""
     made = cast(node.emit, node.value("src"), node.result_dtype)
     return expand(node.emit, made, node.result_shape)
@@ -28,7 +28,7 @@ def copy(node: Node) -> Value:
     "full.default", "full_like.default", "scalar_tensor.default", "zeros.default", "ones.default", "zeros_like.default",
     "ones_like.default", "new_full.default", "new_zeros.default", "new_ones.default", "fill.Scalar",
 )  # fmt: skip
-def full(node: Node) -> Value:
+def full(node: AtenNode) -> Value:
     """A tensor with one number."""
     number: Any = 1 if "ones" in node.name else 0 if "zeros" in node.name else node["fill_value"]
     if "fill.Scalar" in node.name:
@@ -41,7 +41,7 @@ def full(node: Node) -> Value:
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")
-def arange(node: Node) -> Value:
+def arange(node: AtenNode) -> Value:
     """Numbers that count up."""
     start, step = node["start"] or 0, 1 if node["step"] is None else node["step"]
     count = node.result_shape[0]
@@ -57,6 +57,6 @@ def arange(node: Node) -> Value:
     "empty_like.default",
     "new_empty_strided.default",
 )
-def empty(node: Node) -> Value:
+def empty(node: AtenNode) -> Value:
     """A tensor of any contents, which are 0 here: a program that reads them would differ from run to run."""
     return node.filled(node.result_shape, 0, node.result_dtype)

@@ -7,14 +7,14 @@ import numpy as np
 from ....lowering.elementwise import binary, unary
 from ....lowering.emitter import Value
 from ....lowering.reduction import reduce
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
 from .movement import reshape
 
 NORMS = {1: "ReduceL1", 2: "ReduceL2", np.inf: "ReduceMax"}
 
 
-def _distances(node: Node, first: Value, second: Value) -> Value:
+def _distances(node: AtenNode, first: Value, second: Value) -> Value:
     order = node["p"]
     if order not in NORMS:
         raise NotLowered(f"the norm of order {order}")
@@ -24,7 +24,7 @@ def _distances(node: Node, first: Value, second: Value) -> Value:
 
 
 @lowers("_cdist_forward.default")
-def distances(node: Node) -> Value:
+def distances(node: AtenNode) -> Value:
     """The distance of each row of one tensor from each row of another one."""
     (*batch, count, width), (*other_batch, other, _) = node.shape("x1"), node.shape("x2")
     first = reshape(node, native(node, "x1"), [*batch, count, 1, width])
@@ -32,7 +32,7 @@ def distances(node: Node) -> Value:
 
 
 @lowers("_pdist_forward.default")
-def pairs(node: Node) -> Value:
+def pairs(node: AtenNode) -> Value:
     """The distances of each two rows of a matrix."""
     src = native(node)
     first, second = np.triu_indices(node.shape("self")[0], 1)

@@ -13,7 +13,7 @@ from ....lowering.emitter import Value, dtype_of, shape_of
 from ....lowering.movement import NATIVE, rounded, scalar
 from ....opset.dtypes import DataType
 from ....opset.kinds import HOST_UNARY
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from ..types import DTYPES
 
 # Ops on one tensor with the name of an op; those of integers return floats.
@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, object]]] = {
 }
 
 
-def native(node: Node, name: str = "self") -> Value:
+def native(node: AtenNode, name: str = "self") -> Value:
     """A tensor of a data type that the ops of the specification take."""
     src = node.value(name)
     if dtype_of(src) not in NATIVE:
@@ -35,7 +35,7 @@ def native(node: Node, name: str = "self") -> Value:
     return src
 
 
-def common(node: Node, *names: str) -> list[Value]:
+def common(node: AtenNode, *names: str) -> list[Value]:
     """Tensors and numbers in the data type that PyTorch computes them in."""
     wanted, *others = [_like(node.fakes[name]) for name in names]
     for other in others:
@@ -50,7 +50,7 @@ def _like(given: Any) -> Any:
     return torch.empty([1] * given.dim(), dtype=given.dtype) if hasattr(given, "stride") else present(given)
 
 
-def factors(node: Node, *names: str) -> list[Value]:
+def factors(node: AtenNode, *names: str) -> list[Value]:
     """Factors of a product or quotient in the data type that PyTorch computes it in.
 
     Beside 16-bit tensors, PyTorch computes with numbers, and with tensors of one number, before any rounding: 1e5 times
@@ -62,7 +62,7 @@ def factors(node: Node, *names: str) -> list[Value]:
     return [node.value_as(name, DataType.f32 if widened else node.result_dtype) for name in names]
 
 
-def _is_rounded(node: Node, name: str) -> bool:
+def _is_rounded(node: AtenNode, name: str) -> bool:
     """Whether an argument is one number that the data type of the result may lack."""
     given = node[name]
     if not hasattr(given, "shape"):
@@ -70,13 +70,13 @@ def _is_rounded(node: Node, name: str) -> bool:
     return shape_of(given) == () and dtype_of(given) is not node.result_dtype and node.result_shape != ()
 
 
-def base(node: Node) -> str:
+def base(node: AtenNode) -> str:
     """The name of the op without namespace and overload."""
     return node.name.split(".")[1]
 
 
 @lowers(*(f"{name}.default" for name in UNARY))
-def unary(node: Node) -> Value:
+def unary(node: AtenNode) -> Value:
     """One op with the same meaning."""
     src, kind = node.value_as("self", node.result_dtype), UNARY[base(node)]
     result = lowering.unary(node.emit, kind, src)
@@ -86,45 +86,45 @@ def unary(node: Node) -> Value:
 
 
 @lowers(*(f"{name}.default" for name in ACTIVATIONS))
-def activation(node: Node) -> Value:
+def activation(node: AtenNode) -> Value:
     """One op of the specification."""
     kind, attrs = ACTIVATIONS[base(node)]
     return lowering.unary(node.emit, kind, native(node), attrs)
 
 
 @lowers("relu.default")
-def relu(node: Node) -> Value:
+def relu(node: AtenNode) -> Value:
     """ReLU."""
     return lowering.unary(node.emit, "ReLU", native(node))
 
 
 @lowers("gelu.default")
-def gelu(node: Node) -> Value:
+def gelu(node: AtenNode) -> Value:
     """GELU, exact or by tanh."""
     mode = {"none": "gelu_erf", "tanh": "gelu_tanh"}[node["approximate"]]
     return lowering.unary(node.emit, "GELU", native(node), {"mode": mode})
 
 
 @lowers("silu.default")
-def silu(node: Node) -> Value:
+def silu(node: AtenNode) -> Value:
     """x * sigmoid(x)."""
     return lowering.swish(node.emit, native(node))
 
 
 @lowers("leaky_relu.default")
-def leaky_relu(node: Node) -> Value:
+def leaky_relu(node: AtenNode) -> Value:
     """A ReLU with a slope for negative elements."""
     return lowering.unary(node.emit, "LeakyReLU", native(node), {"alpha": float(node["negative_slope"])})
 
 
 @lowers("_prelu_kernel.default")
-def prelu(node: Node) -> Value:
+def prelu(node: AtenNode) -> Value:
     """A ReLU with slopes for negative elements."""
     return lowering.prelu(node.emit, native(node), native(node, "weight"))
 
 
 @lowers("elu.default")
-def elu(node: Node) -> Value:
+def elu(node: AtenNode) -> Value:
     """scale * elu(x)."""
     if node["input_scale"] != 1:
         raise NotLowered("an input scale")
@@ -134,7 +134,7 @@ def elu(node: Node) -> Value:
 
 
 @lowers("softplus.default")
-def softplus(node: Node) -> Value:
+def softplus(node: AtenNode) -> Value:
     """log(1 + exp(beta * x)) / beta, which is x above a threshold where both agree in the data type."""
     if node["threshold"] < 20:
         raise NotLowered("a low threshold")
@@ -142,32 +142,32 @@ def softplus(node: Node) -> Value:
 
 
 @lowers("rsqrt.default")
-def rsqrt(node: Node) -> Value:
+def rsqrt(node: AtenNode) -> Value:
     """1 / sqrt(x)."""
     src = node.value_as("self", node.result_dtype)
     return _inverted(node, lowering.unary(node.emit, "Sqrt", src))
 
 
 @lowers("reciprocal.default")
-def reciprocal(node: Node) -> Value:
+def reciprocal(node: AtenNode) -> Value:
     """1 / x."""
     return _inverted(node, node.value_as("self", node.result_dtype))
 
 
-def _inverted(node: Node, src: Value) -> Value:
+def _inverted(node: AtenNode, src: Value) -> Value:
     if dtype_of(src) in NATIVE:
         return lowering.unary(node.emit, "Reciprocal", src)
     return lowering.binary(node.emit, "Divide", lowering.filled(1, src), src)
 
 
 @lowers("neg.default")
-def negative(node: Node) -> Value:
+def negative(node: AtenNode) -> Value:
     """-x."""
     return lowering.negative(node.emit, node.value("self"))
 
 
 @lowers("pow.Tensor_Scalar")
-def power(node: Node) -> Value:
+def power(node: AtenNode) -> Value:
     """A power of a known exponent; the cheaper op where there is one."""
     src, exponent = node.value_as("self", node.result_dtype), float(node["exponent"])
     if dtype_of(src) not in NATIVE:
@@ -183,19 +183,19 @@ def power(node: Node) -> Value:
 
 
 @lowers("pow.Tensor_Tensor", "pow.Scalar")
-def power_of_tensor(node: Node) -> Value:
+def power_of_tensor(node: AtenNode) -> Value:
     """A power whose exponent is a tensor."""
     return node.emit.op("Pow", common(node, "self", "exponent"), edition="host")
 
 
-def scaled(node: Node, value: Value) -> Value:
+def scaled(node: AtenNode, value: Value) -> Value:
     """alpha * value."""
     alpha = node["alpha"]
     return value if alpha in (None, 1) else lowering.multiply(node.emit, value, lowering.filled(alpha, value))
 
 
 @lowers("add.Tensor", "add.Scalar")
-def add(node: Node) -> Value:
+def add(node: AtenNode) -> Value:
     """self + alpha * other."""
     first, second = common(node, "self", "other")
     if dtype_of(first) is DataType.boolean:
@@ -204,21 +204,21 @@ def add(node: Node) -> Value:
 
 
 @lowers("sub.Tensor", "sub.Scalar")
-def subtract(node: Node) -> Value:
+def subtract(node: AtenNode) -> Value:
     """self - alpha * other."""
     first, second = common(node, "self", "other")
     return lowering.binary(node.emit, "Subtract", first, scaled(node, second))
 
 
 @lowers("rsub.Tensor", "rsub.Scalar")
-def reverse_subtract(node: Node) -> Value:
+def reverse_subtract(node: AtenNode) -> Value:
     """other - alpha * self."""
     first, second = common(node, "self", "other")
     return lowering.binary(node.emit, "Subtract", second, scaled(node, first))
 
 
 @lowers("mul.Tensor", "mul.Scalar")
-def multiply(node: Node) -> Value:
+def multiply(node: AtenNode) -> Value:
     """self * other."""
     first, second = factors(node, "self", "other")
     if dtype_of(first) is DataType.boolean:
@@ -227,7 +227,7 @@ def multiply(node: Node) -> Value:
 
 
 @lowers("div.Tensor", "div.Scalar")
-def divide(node: Node) -> Value:
+def divide(node: AtenNode) -> Value:
     """self / other, of integers too as a float."""
     if node.result_dtype in NARROW:
         first, second = factors(node, "self", "other")
@@ -237,14 +237,14 @@ def divide(node: Node) -> Value:
 
 
 @lowers("maximum.default", "minimum.default")
-def extreme(node: Node) -> Value:
+def extreme(node: AtenNode) -> Value:
     """The larger or smaller of two tensors."""
     kind = {"maximum": "Maximum", "minimum": "Minimum"}[base(node)]
     return lowering.binary(node.emit, kind, *common(node, "self", "other"))
 
 
 @lowers("addcmul.default", "addcdiv.default")
-def add_product(node: Node) -> Value:
+def add_product(node: AtenNode) -> Value:
     """self + value * tensor1 * tensor2, or self + value * tensor1 / tensor2; of 16-bit tensors with one rounding."""
     names, number = ("self", "tensor1", "tensor2"), node["value"]
     dtype = DataType.f32 if node.result_dtype in NARROW else node.result_dtype
@@ -259,7 +259,7 @@ def add_product(node: Node) -> Value:
 
 
 @lowers("lerp.Scalar")
-def interpolate(node: Node) -> Value:
+def interpolate(node: AtenNode) -> Value:
     """self + weight * (end - self), computed from the nearer end; of 16-bit tensors with one rounding."""
     emit, weight = node.emit, node["weight"]
     if node.result_dtype not in NATIVE:

@@ -10,13 +10,13 @@ from ....lowering.layers import matmul
 from ....lowering.movement import cast
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
 from .movement import reshape
 
 
 @lowers("_grouped_mm.default", "transformers.grouped_mm_fallback.default")
-def grouped_product(node: Node) -> Value:
+def grouped_product(node: AtenNode) -> Value:
     """Rows (rows, width) times the matrices (groups, width, size) of their groups, whose ends ``offs`` states; or bmm.
 
     Rows behind the last end are 0.
@@ -40,7 +40,7 @@ def grouped_product(node: Node) -> Value:
 
 
 @lowers("histc.default")
-def histogram(node: Node) -> Value:
+def histogram(node: AtenNode) -> Value:
     """How many elements each of several ranges of one width has."""
     low, high, bins = node["min"], node["max"], node["bins"]
     if low == high:

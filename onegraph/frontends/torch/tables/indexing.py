@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.emitter import Value
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .scattering import gathered
 
 
 @lowers("embedding.default")
-def embedding(node: Node) -> Value:
+def embedding(node: AtenNode) -> Value:
     """The rows of a matrix that the indices name."""
     return node.emit.op("Gather", [node.value("weight"), node.value("indices")], {"axis": 0})
 
 
 @lowers("index_select.default")
-def index_select(node: Node) -> Value:
+def index_select(node: AtenNode) -> Value:
     """The slices along an axis that the indices name."""
     return node.emit.op("Gather", [node.value("self"), node.value("index")], {"axis": node.axis("dim")})
 
 
 @lowers("gather.default")
-def gather(node: Node) -> Value:
+def gather(node: AtenNode) -> Value:
     """Elements by indices along an axis."""
     shape, indices = node.shape("self"), node.shape("index")
     axis = node.axis("dim")
@@ -32,7 +32,7 @@ def gather(node: Node) -> Value:
 
 
 @lowers("index.Tensor")
-def index(node: Node) -> Value:
+def index(node: AtenNode) -> Value:
     """The slices along one axis that integers name."""
     given = [(place, one) for place, one in enumerate(node["indices"]) if one is not None]
     if len(given) != 1:
@@ -44,13 +44,13 @@ def index(node: Node) -> Value:
 
 
 @lowers("embedding_dense_backward.default", "onegraph.add_rows_.default", "onegraph.embedding_gradient.default")
-def rows_of_gradients(node: Node) -> Value:
+def rows_of_gradients(node: AtenNode) -> Value:
     """Rows that are added to those that indices name. Without this entry, PyTorch's loop would become twelve ops."""
     raise NotLowered("PyTorch adds rows faster than numpy")
 
 
 @lowers("topk.default")
-def top_k(node: Node) -> list[Value]:
+def top_k(node: AtenNode) -> list[Value]:
     """The largest or smallest elements along an axis, and their places."""
     count = np.array([node["k"]], np.int64)
     attrs = {"axis": node.axis("dim"), "largest": bool(node["largest"])}
@@ -58,7 +58,7 @@ def top_k(node: Node) -> list[Value]:
 
 
 @lowers("tril.default", "triu.default")
-def triangle(node: Node) -> Value:
+def triangle(node: AtenNode) -> Value:
     """A triangle of each matrix."""
     attrs = {"upper": "triu" in node.name, "offset": int(node["diagonal"])}
     return node.emit.op("Triangle", [node.value("self")], attrs)

@@ -9,10 +9,10 @@ from ....lowering import windows
 from ....lowering.emitter import Value, dtype_of, rank_of
 from ....lowering.layout import moved
 from ....lowering.movement import NATIVE
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 
 
-def side(node: Node, value: Value) -> tuple[Value, bool]:
+def side(node: AtenNode, value: Value) -> tuple[Value, bool]:
     """A factor of a product, and whether the product transposes it: a transpose before it is left out."""
     rank = rank_of(value) or 0
     if rank < 2:
@@ -25,7 +25,7 @@ def side(node: Node, value: Value) -> tuple[Value, bool]:
     return (found[0], True) if found is not None and [*found[1]] == swapped else (value, False)
 
 
-def product(node: Node, first: Value, second: Value, bias: Value | None = None) -> Value:
+def product(node: AtenNode, first: Value, second: Value, bias: Value | None = None) -> Value:
     """The matrix product."""
     if dtype_of(first) not in NATIVE:
         raise NotLowered(f"{dtype_of(first)} is no data type of a product")
@@ -34,13 +34,13 @@ def product(node: Node, first: Value, second: Value, bias: Value | None = None) 
 
 
 @lowers("mm.default", "bmm.default")
-def matmul(node: Node) -> Value:
+def matmul(node: AtenNode) -> Value:
     """A product of matrices, or of as many pairs as the first axis counts."""
     return product(node, node.value("self"), node.value("mat2"))
 
 
 @lowers("addmm.default", "baddbmm.default")
-def addmm(node: Node) -> Value:
+def addmm(node: AtenNode) -> Value:
     """beta * self + alpha * first @ second."""
     names = ("batch1", "batch2") if "baddbmm" in node.name else ("mat1", "mat2")
     first, second, bias = node.value(names[0]), node.value(names[1]), node.value("self")
@@ -60,7 +60,7 @@ def addmm(node: Node) -> Value:
 
 
 @lowers("linear.default")
-def linear(node: Node) -> Value:
+def linear(node: AtenNode) -> Value:
     """src @ weight.T + bias."""
     return lowering.matmul(node.emit, node.value("input"), node.value("weight"), node["bias"], transpose_b=True)
 
@@ -70,7 +70,7 @@ def _each(numbers: list[int], count: int) -> list[int]:
 
 
 @lowers("convolution.default")
-def convolution(node: Node) -> Value:
+def convolution(node: AtenNode) -> Value:
     """A convolution, or its transpose."""
     src, weights, bias = node.value("input"), node.value("weight"), node["bias"]
     if dtype_of(src) not in NATIVE:

@@ -6,7 +6,7 @@ from ....lowering import elementwise as lowering
 from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import cast, scalar
 from ....opset.dtypes import DataType
-from ..node import Node, lowers
+from ..node import AtenNode, lowers
 from .elementwise import base, common
 
 COMPARISONS = {
@@ -21,33 +21,33 @@ BITS = {"bitwise_and": ("And", "BitwiseAnd"), "bitwise_or": ("Or", "BitwiseOr"),
 
 
 @lowers(*(f"{name}.{overload}" for name in COMPARISONS for overload in ("Tensor", "Scalar")))
-def comparison(node: Node) -> Value:
+def comparison(node: AtenNode) -> Value:
     """A comparison with a boolean result."""
     return lowering.binary(node.emit, COMPARISONS[base(node)], *common(node, "self", "other"))
 
 
 @lowers("ne.Tensor", "ne.Scalar")
-def not_equal(node: Node) -> Value:
+def not_equal(node: AtenNode) -> Value:
     """Whether elements differ."""
     same = lowering.binary(node.emit, "Equal", *common(node, "self", "other"))
     return lowering.unary(node.emit, "Not", same)
 
 
 @lowers(*(f"{name}.default" for name in LOGIC))
-def logic(node: Node) -> Value:
+def logic(node: AtenNode) -> Value:
     """An op on booleans; numbers are True unless 0."""
     first, second = (cast(node.emit, node.value(name), DataType.boolean) for name in ("self", "other"))
     return lowering.binary(node.emit, LOGIC[base(node)], first, second)
 
 
 @lowers("logical_not.default")
-def logical_not(node: Node) -> Value:
+def logical_not(node: AtenNode) -> Value:
     """Whether elements are 0 or False."""
     return lowering.unary(node.emit, "Not", cast(node.emit, node.value("self"), DataType.boolean))
 
 
 @lowers(*(f"{name}.{overload}" for name in BITS for overload in ("Tensor", "Scalar")))
-def bits(node: Node) -> Value:
+def bits(node: AtenNode) -> Value:
     """An op on the bits of integers, or on booleans."""
     first, second = common(node, "self", "other")
     kinds = BITS[base(node)]
@@ -55,20 +55,20 @@ def bits(node: Node) -> Value:
 
 
 @lowers("bitwise_not.default")
-def bitwise_not(node: Node) -> Value:
+def bitwise_not(node: AtenNode) -> Value:
     """The inverted bits of integers, or not of booleans."""
     kind = "Not" if node.dtype("self") is DataType.boolean else "BitwiseNot"
     return lowering.unary(node.emit, kind, node.value("self"))
 
 
 @lowers("isnan.default")
-def is_nan(node: Node) -> Value:
+def is_nan(node: AtenNode) -> Value:
     """Whether elements are NaN."""
     return lowering.unary(node.emit, "IsNaN", node.value("self"))
 
 
 @lowers("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default")
-def clamp(node: Node) -> Value:
+def clamp(node: AtenNode) -> Value:
     """Numbers between two limits."""
     src = node.value_as("self", node.result_dtype)
     low, high = ("min_val", "max_val") if "hardtanh" in node.name else ("min", "max")
@@ -77,7 +77,7 @@ def clamp(node: Node) -> Value:
 
 
 @lowers("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
-def clamp_tensor(node: Node) -> Value:
+def clamp_tensor(node: AtenNode) -> Value:
     """Numbers between the elements of two tensors."""
     found = node.value_as("self", node.result_dtype)
     for name, kind in (("min", "Maximum"), ("max", "Minimum")):
@@ -87,18 +87,18 @@ def clamp_tensor(node: Node) -> Value:
 
 
 @lowers("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(node: Node) -> Value:
+def where(node: AtenNode) -> Value:
     """The elements of self where the condition is True, else of other."""
     first, second = (node.value_as(name, node.result_dtype) for name in ("self", "other"))
     return lowering.select(node.emit, _condition(node, "condition"), first, second)
 
 
 @lowers("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(node: Node) -> Value:
+def masked_fill(node: AtenNode) -> Value:
     """The value where the mask is True, else self."""
     found = node.value_as("value", node.result_dtype)
     return lowering.select(node.emit, _condition(node, "mask"), found, node.value("self"))
 
 
-def _condition(node: Node, name: str) -> Value:
+def _condition(node: AtenNode, name: str) -> Value:
     return cast(node.emit, node.value(name), DataType.boolean)

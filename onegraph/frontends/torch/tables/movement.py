@@ -13,24 +13,24 @@ from ....lowering.elementwise import binary
 from ....lowering.emitter import Value, shape_of
 from ....lowering.layout import inverse
 from ....lowering.movement import part
-from ....lowering.open_values import Recipe
+from ....lowering.open_values import OpenInput
 from ....lowering.shares import Shares, padded_places, shared
 from ....opset.dtypes import DataType
 from ..layouts import Layout
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 
 COPIES = ("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "lift_fresh")
 WHOLE = 2**63 - 1  # the end of an axis of any size
 
 
-def transpose(node: Node, src: Value, order: Sequence[int]) -> Value:
+def transpose(node: AtenNode, src: Value, order: Sequence[int]) -> Value:
     """src with its axes in another order; of a known array a view."""
     if isinstance(src, np.ndarray):
         return src.transpose([*order])
     return lowering.transpose(node.emit, src, order)
 
 
-def reshape(node: Node, src: Value, shape: Sequence[int]) -> Value:
+def reshape(node: AtenNode, src: Value, shape: Sequence[int]) -> Value:
     """src in another shape."""
     if isinstance(src, np.ndarray):
         return src.reshape([*shape])
@@ -38,7 +38,7 @@ def reshape(node: Node, src: Value, shape: Sequence[int]) -> Value:
 
 
 @lowers(*(f"{name}.default" for name in COPIES))
-def identity(node: Node) -> Value:
+def identity(node: AtenNode) -> Value:
     """The tensor itself: results are functional, so that nobody writes into a copy."""
     return node.value("input" if "contiguous" in node.name and node["self"] is None else "self")
 
@@ -47,13 +47,13 @@ def identity(node: Node) -> Value:
     "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", "squeeze.dim",
     "squeeze.dims", "flatten.using_ints", "_reshape_alias.default",
 )  # fmt: skip
-def view(node: Node) -> Value:
+def view(node: AtenNode) -> Value:
     """The elements in their order in another shape."""
     return reshape(node, node.value("self"), node.result_shape)
 
 
 @lowers("permute.default")
-def permute(node: Node) -> Value:
+def permute(node: AtenNode) -> Value:
     """Axes in another order."""
     src = node.value("self")
     rank = len(node.result_shape)
@@ -61,7 +61,7 @@ def permute(node: Node) -> Value:
 
 
 @lowers("as_strided.default")
-def as_strided(node: Node) -> Value:
+def as_strided(node: AtenNode) -> Value:
     """The memory of a tensor with other axes, if both take all of it once."""
     src, result = Layout.of(node.fakes["self"]), Layout.of(node.result)
     if node["storage_offset"] or any((one.strides or one.repeated or one.overlaps) for one in (src, result)):
@@ -71,7 +71,7 @@ def as_strided(node: Node) -> Value:
 
 
 @lowers("transpose.int", "t.default")
-def swap(node: Node) -> Value:
+def swap(node: AtenNode) -> Value:
     """Two axes exchanged."""
     rank = len(node.result_shape)
     order = [*range(rank)]
@@ -82,13 +82,13 @@ def swap(node: Node) -> Value:
 
 
 @lowers("expand.default")
-def expand(node: Node) -> Value:
+def expand(node: AtenNode) -> Value:
     """src broadcast to a shape."""
     return lowering.expand(node.emit, node.value("self"), node.result_shape)
 
 
 @lowers("repeat.default")
-def repeat(node: Node) -> Value:
+def repeat(node: AtenNode) -> Value:
     """src several times along its axes."""
     src, times = node.value("self"), [*node["repeats"]]
     shape = [1] * (len(times) - len(node.shape("self"))) + [*node.shape("self")]
@@ -102,7 +102,7 @@ def repeat(node: Node) -> Value:
 
 
 @lowers("slice.Tensor")
-def slice_(node: Node) -> Value:
+def slice_(node: AtenNode) -> Value:
     """A part along one axis."""
     shape = node.shape("self")
     axis = node.axis("dim")
@@ -116,7 +116,7 @@ def slice_(node: Node) -> Value:
     return part(node.emit, node.value("self"), axis, start, end, step)
 
 
-def _ends(node: Node, axis: int, start: int | None, end: int | None, step: int = 1) -> Value:
+def _ends(node: AtenNode, axis: int, start: int | None, end: int | None, step: int = 1) -> Value:
     """self[start:end:step] along an open axis, whose places the op reads as Python does."""
     first, last = 0 if start is None else start, WHOLE if end is None else end
     if first == 0 and step == 1 and (last is node.shape("self")[axis] or last == WHOLE):
@@ -124,18 +124,18 @@ def _ends(node: Node, axis: int, start: int | None, end: int | None, step: int =
     return lowering.slice_(node.emit, node.value("self"), [first], [last], [axis], [step])
 
 
-def _rows(node: Node, axis: int, first: int, count: int, step: int = 1) -> Value:
+def _rows(node: AtenNode, axis: int, first: int, count: int, step: int = 1) -> Value:
     """So many rows of self along an axis, where a size is open."""
     emit = node.emit
     if emit.opened is None:  # a program takes sizes at the call
         return _ends(node, axis, first, first + (count - 1) * step + 1, step)
-    places = Recipe("places", (axis, first, first + count * step, step))
+    places = OpenInput("places", (axis, first, first + count * step, step))
     index = emit.opened.value(emit.graph, DataType.s64, (count,), places)
     return emit.op("Gather", [node.value("self"), index], {"axis": axis})
 
 
 @lowers("select.int")
-def select(node: Node) -> Value:
+def select(node: AtenNode) -> Value:
     """One index along an axis."""
     shape = node.shape("self")
     axis = node.axis("dim")
@@ -148,7 +148,7 @@ def select(node: Node) -> Value:
 
 
 @lowers("split.Tensor", "split_with_sizes.default", "unbind.int", "chunk.default")
-def split(node: Node) -> list[Value]:
+def split(node: AtenNode) -> list[Value]:
     """Parts along one axis."""
     src, axis = node.value("self"), node.axis("dim")
     found, start = [], 0
@@ -160,7 +160,7 @@ def split(node: Node) -> list[Value]:
 
 
 @lowers("cat.default", "stack.default")
-def concat(node: Node) -> Value:
+def concat(node: AtenNode) -> Value:
     """Tensors joined along one axis."""
     sources = [lowering.cast(node.emit, one, node.result_dtype) for one in node["tensors"]]
     rank = len(node.result_shape)
@@ -178,13 +178,13 @@ PADS = {"reflection_pad": "reflect", "replication_pad": "edge"}
 
 
 @lowers(*(f"{name}{count}d.default" for name in ("reflection_pad", "replication_pad") for count in (1, 2, 3)))
-def pad_with_elements(node: Node) -> Value:
+def pad_with_elements(node: AtenNode) -> Value:
     """Elements of the tensor itself around it."""
     begin, end, mode = _around(node)
     return node.emit.op("Pad", [node.value("self"), np.array([*begin, *end])], {"mode": mode}, edition="host")
 
 
-def _around(node: Node) -> tuple[list[int], list[int], str]:
+def _around(node: AtenNode) -> tuple[list[int], list[int], str]:
     """The elements before and behind each axis, and which ones these are."""
     rank, pads = len(node.shape("self")), [*node["padding"]]
     if min(pads) < 0:
@@ -196,7 +196,7 @@ def _around(node: Node) -> tuple[list[int], list[int], str]:
 
 
 @lowers(*(f"{name}{count}d_backward.default" for name in ("reflection_pad", "replication_pad") for count in (1, 2, 3)))
-def pad_with_elements_backward(node: Node) -> Value:
+def pad_with_elements_backward(node: AtenNode) -> Value:
     """The sums of the gradients of the places where each element is."""
     (begin, end, mode), shape, shares = _around(node), node.shape("self"), dict[int, Shares]()
     if is_open(shape):
@@ -209,7 +209,7 @@ def pad_with_elements_backward(node: Node) -> Value:
 
 
 @lowers("constant_pad_nd.default")
-def constant_pad(node: Node) -> Value:
+def constant_pad(node: AtenNode) -> Value:
     """A number around the elements; negative padding takes elements away."""
     src, rank = node.value("self"), len(node.shape("self"))
     pads = [*node["pad"]]
@@ -229,7 +229,7 @@ def constant_pad(node: Node) -> Value:
 
 
 @lowers("unfold.default")
-def windows(node: Node) -> Value:
+def windows(node: AtenNode) -> Value:
     """The windows along one axis; their elements are a new last axis."""
     src, shape, size, step = node.value("self"), [*node.shape("self")], node["size"], node["step"]
     if not shape:
@@ -248,7 +248,7 @@ def windows(node: Node) -> Value:
 
 
 @lowers("roll.default")
-def roll(node: Node) -> Value:
+def roll(node: AtenNode) -> Value:
     """Elements moved along axes; those that leave at one end come in at the other."""
     src, shape = node.value("self"), node.shape("self")
     if len(node["dims"]) != len(node["shifts"]):
@@ -271,7 +271,7 @@ def roll(node: Node) -> Value:
 
 
 @lowers("flip.default")
-def flip(node: Node) -> Value:
+def flip(node: AtenNode) -> Value:
     """Axes in reverse."""
     src, shape = node.value("self"), node.shape("self")
     if not shape:
@@ -284,7 +284,7 @@ def flip(node: Node) -> Value:
 
 
 @lowers("slice_scatter.default", "select_scatter.default")
-def scatter(node: Node) -> Value:
+def scatter(node: AtenNode) -> Value:
     """self with another tensor in the place of a part along an axis."""
     shape, axis, updates = [*node.shape("self")], node.axis("dim"), node.value("src")
     if "select" in node.name:
@@ -304,7 +304,7 @@ def scatter(node: Node) -> Value:
     return _apart(node, updates, axis, start, step)
 
 
-def _spliced(node: Node, updates: Value, axis: int, start: int, end: int | None) -> Value:
+def _spliced(node: AtenNode, updates: Value, axis: int, start: int, end: int | None) -> Value:
     """self with updates in the place of self[start:end] along an axis, where a size is open."""
     size, pieces = node.shape("self")[axis], [updates]
     if is_open((start,)):
@@ -318,7 +318,7 @@ def _spliced(node: Node, updates: Value, axis: int, start: int, end: int | None)
     return lowering.concat(node.emit, pieces, axis)
 
 
-def _apart(node: Node, updates: Value, axis: int, start: int, step: int) -> Value:
+def _apart(node: AtenNode, updates: Value, axis: int, start: int, step: int) -> Value:
     """self with updates at every few places along an axis."""
     emit, rank = node.emit, len(node.result_shape)
     order = [axis, *[other for other in range(rank) if other != axis]]

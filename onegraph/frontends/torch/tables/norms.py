@@ -13,7 +13,7 @@ from ....lowering.emitter import Value, dtype_of
 from ....lowering.movement import NATIVE, cast, rounded
 from ....lowering.patterns.table import contents, either, made
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from ..types import DTYPES
 from .elementwise import native
 from .movement import reshape
@@ -23,17 +23,17 @@ from .reduction import correction
 LEAST = {DataType.f32: -1e38, DataType.bf16: -1e38, DataType.f16: -6e4}
 
 
-def inverse_root(node: Node, src: Value) -> Value:
+def inverse_root(node: AtenNode, src: Value) -> Value:
     """1 / sqrt(src), rounded twice; Pow is less exact."""
     return unary(node.emit, "Reciprocal", unary(node.emit, "Sqrt", src))
 
 
-def _vectors(node: Node, names: tuple[str, ...]) -> list[Value]:
+def _vectors(node: AtenNode, names: tuple[str, ...]) -> list[Value]:
     """The vectors of a normalization in f32."""
     return [cast(node.emit, node.value(name), DataType.f32) for name in names]
 
 
-def _channel_defaults(node: Node, channels: int) -> tuple[Value, Value]:
+def _channel_defaults(node: AtenNode, channels: int) -> tuple[Value, Value]:
     gamma, beta = node["weight"], node["bias"]
     gamma = np.ones(channels, np.float32) if gamma is None else cast(node.emit, gamma, DataType.f32)
     beta = np.zeros(channels, np.float32) if beta is None else cast(node.emit, beta, DataType.f32)
@@ -41,7 +41,7 @@ def _channel_defaults(node: Node, channels: int) -> tuple[Value, Value]:
 
 
 @lowers("_native_batch_norm_legit_no_training.default")
-def batch_norm(node: Node) -> list[Value | None]:
+def batch_norm(node: AtenNode) -> list[Value | None]:
     """A batch normalization with given mean and variance."""
     src = native(node, "input")
     gamma, beta = _channel_defaults(node, node.shape("input")[1])
@@ -54,7 +54,7 @@ def batch_norm(node: Node) -> list[Value | None]:
 
 
 @lowers("_native_batch_norm_legit_functional.default", "_native_batch_norm_legit.no_stats")
-def batch_norm_training(node: Node) -> list[Value | None]:
+def batch_norm_training(node: AtenNode) -> list[Value | None]:
     """A batch normalization by the mean and variance of the batch; the running ones are updated."""
     src, shape = native(node, "input"), node.shape("input")
     channels = shape[1]
@@ -91,7 +91,7 @@ def batch_norm_training(node: Node) -> list[Value | None]:
 
 
 @lowers("native_layer_norm.default")
-def layer_norm(node: Node) -> list[Value | None]:
+def layer_norm(node: AtenNode) -> list[Value | None]:
     """A layer normalization; the mean, and the reciprocal of the standard deviation."""
     src, emit = native(node, "input"), node.emit
     axis = len(node.shape("input")) - len(node["normalized_shape"])
@@ -100,7 +100,7 @@ def layer_norm(node: Node) -> list[Value | None]:
     return [found[0], *_row_statistics(node, found[1:])]
 
 
-def _row_statistics(node: Node, given: Sequence[Value]) -> list[Value | None]:
+def _row_statistics(node: AtenNode, given: Sequence[Value]) -> list[Value | None]:
     """Of the means and variances of rows, the means and the reciprocals of the standard deviation."""
     found: list[Value | None] = []
     for place, one in enumerate(given, 1):
@@ -112,7 +112,7 @@ def _row_statistics(node: Node, given: Sequence[Value]) -> list[Value | None]:
 
 
 @lowers("native_group_norm.default")
-def group_norm(node: Node) -> list[Value | None]:
+def group_norm(node: AtenNode) -> list[Value | None]:
     """A normalization over groups of channels."""
     src, shape = native(node, "input"), [*node.shape("input")]
     if {1, 2} & node.read:
@@ -124,7 +124,7 @@ def group_norm(node: Node) -> list[Value | None]:
     return [reshape(node, result, shape), None, None]
 
 
-def _group_norm_with_statistics(node: Node, src: Value, shape: list[int]) -> list[Value | None]:
+def _group_norm_with_statistics(node: AtenNode, src: Value, shape: list[int]) -> list[Value | None]:
     """A normalization of groups whose statistics are read: each group is a row that a layer normalization takes."""
     emit, eps = node.emit, float(node["eps"])
     rows = reshape(node, src, [shape[0] * node["group"], -1])
@@ -138,7 +138,7 @@ def _group_norm_with_statistics(node: Node, src: Value, shape: list[int]) -> lis
 
 
 @lowers("_softmax.default", "_log_softmax.default", "_safe_softmax.default", "softmax.int", "log_softmax.int")
-def softmax(node: Node) -> Value:
+def softmax(node: AtenNode) -> Value:
     """SoftMax or its logarithm."""
     src, wanted = node.value("self"), node.result_dtype
     if wanted not in NATIVE:
@@ -156,7 +156,7 @@ def softmax(node: Node) -> Value:
     return found if factor is None else multiply(node.emit, found, factor)
 
 
-def _is_finite(node: Node, src: Value) -> Value:
+def _is_finite(node: AtenNode, src: Value) -> Value:
     """0 for minus infinity, else 1."""
     # The exponential of a small multiple is 0 for minus infinity alone.
     seen = unary(node.emit, "Exp", multiply(node.emit, src, filled(-1 / LEAST[dtype_of(src)], src)))
@@ -164,7 +164,7 @@ def _is_finite(node: Node, src: Value) -> Value:
     return found
 
 
-def _sees_a_key(node: Node, scores: Value, axis: int) -> bool:
+def _sees_a_key(node: AtenNode, scores: Value, axis: int) -> bool:
     """Whether scores are products plus a known mask that is finite for a key of each query."""
     added = made(node.emit, scores, "Add")
     for product, mask in () if added is None else either(added):
@@ -176,14 +176,14 @@ def _sees_a_key(node: Node, scores: Value, axis: int) -> bool:
     return False
 
 
-def finite(node: Node, mask: Value) -> tuple[Value, Value]:
+def finite(node: AtenNode, mask: Value) -> tuple[Value, Value]:
     """A mask with a finite number for minus infinity; and 0 for each row that is minus infinity alone, else 1."""
     factor = node.emit.op("ReduceMax", [_is_finite(node, mask)], {"axes": [-1], "keep_dims": True})
     return unary(node.emit, "Clamp", mask, {"min": LEAST[dtype_of(mask)], "max": np.inf}), factor
 
 
 @lowers("_fused_rms_norm.default")
-def rms_norm(node: Node) -> list[Value | None]:
+def rms_norm(node: AtenNode) -> list[Value | None]:
     """src divided by the root of the mean of its squares; and the reciprocal of that root."""
     src, emit = native(node, "input"), node.emit
     rank = len(node.shape("input"))

@@ -13,7 +13,7 @@ from ....lowering.movement import cast, reshape
 from ....lowering.quantization import Scale
 from ....opset.dtypes import DataType
 from ....opset.kinds import CASTS, RESHAPES
-from ..node import Node, lowers
+from ..node import AtenNode, lowers
 from ..types import DTYPES
 
 DOMAIN = "quantized_decomposed"
@@ -31,11 +31,11 @@ def _number(value: Any, name: str) -> int:
     return int(value)
 
 
-def _limits(node: Node) -> tuple[int, int]:
+def _limits(node: AtenNode) -> tuple[int, int]:
     return _number(node["quant_min"], "quant_min"), _number(node["quant_max"], "quant_max")
 
 
-def _one(node: Node, name: str, dtype: DataType) -> Value:
+def _one(node: AtenNode, name: str, dtype: DataType) -> Value:
     """A scale or zero point of a whole tensor: one number, which may be a tensor."""
     value = node[name]
     if not hasattr(value, "shape"):
@@ -43,7 +43,7 @@ def _one(node: Node, name: str, dtype: DataType) -> Value:
     return reshape(node.emit, cast(node.emit, value, dtype), numbers())
 
 
-def _scale(node: Node) -> Scale:
+def _scale(node: AtenNode) -> Scale:
     """The scale and the zero point of a whole tensor."""
     known = np.asarray(node["zero_point"]) if not hasattr(node["zero_point"], "shape") else node["zero_point"]
     if is_known(known) or dtype_of(known) is not S64:
@@ -51,13 +51,13 @@ def _scale(node: Node) -> Scale:
     return Scale(_one(node, "scale", F32), _one(node, "zero_point", DTYPES[node["dtype"]]))
 
 
-def _channels(node: Node) -> Scale:
+def _channels(node: AtenNode) -> Scale:
     """Scales and zero points of channels."""
     points = None if node["zero_points"] is None else cast(node.emit, node.value("zero_points"), S64)
     return Scale(cast(node.emit, node.value("scales"), F32), points, int(node["axis"]))
 
 
-def _quantized(node: Node, scale: Scale) -> Value:
+def _quantized(node: AtenNode, scale: Scale) -> Value:
     """The codes of the input; those beyond the limits become the limits, before they are rounded."""
     emit, dtype = node.emit, DTYPES[node["dtype"]]
     src, (low, high) = cast(emit, node.value("input"), F32), _limits(node)
@@ -72,38 +72,38 @@ def _quantized(node: Node, scale: Scale) -> Value:
     return quantization.quantize(emit, clamp(emit, src, *ends), scale, dtype)
 
 
-def _dequantized(node: Node, scale: Scale) -> Value:
+def _dequantized(node: AtenNode, scale: Scale) -> Value:
     found = quantization.dequantize(node.emit, node.value("input"), scale)
     return cast(node.emit, found, node.result_dtype)
 
 
 @lowers(*(f"{DOMAIN}.quantize_per_tensor.{overload}" for overload in TENSORS))
-def quantize(node: Node) -> Value:
+def quantize(node: AtenNode) -> Value:
     """The codes of a tensor with one scale."""
     codes = _chosen(node)
     return _quantized(node, _scale(node)) if codes is None else codes
 
 
 @lowers(*(f"{DOMAIN}.dequantize_per_tensor.{overload}" for overload in TENSORS))
-def dequantize(node: Node) -> Value:
+def dequantize(node: AtenNode) -> Value:
     """The numbers that codes with one scale stand for."""
     return _dequantized(node, _scale(node))
 
 
 @lowers(f"{DOMAIN}.quantize_per_channel.default")
-def quantize_channels(node: Node) -> Value:
+def quantize_channels(node: AtenNode) -> Value:
     """The codes of a tensor with a scale for each channel."""
     return _quantized(node, _channels(node))
 
 
 @lowers(f"{DOMAIN}.dequantize_per_channel.default")
-def dequantize_channels(node: Node) -> Value:
+def dequantize_channels(node: AtenNode) -> Value:
     """The numbers that codes with a scale for each channel stand for."""
     return _dequantized(node, _channels(node))
 
 
 @lowers("torchao.dequantize_affine.default")
-def dequantize_blocks(node: Node) -> Value:
+def dequantize_blocks(node: AtenNode) -> Value:
     """The numbers that codes of a known matrix stand for, with a scale for each block of a row."""
     codes, block = node.value("input"), [int(dim) for dim in node["block_size"]]
     scales, zeros = node.value("scale"), None if node["zero_point"] is None else node.value("zero_point")
@@ -125,7 +125,7 @@ def dequantize_blocks(node: Node) -> Value:
 
 
 @lowers(f"{DOMAIN}.choose_qparams.tensor")
-def choose_parameters(node: Node) -> list[Value]:
+def choose_parameters(node: AtenNode) -> list[Value]:
     """The scale and the zero point for the range of a tensor."""
     emit, dtype = node.emit, DTYPES[node["dtype"]]
     if dtype not in quantization.EIGHT_BITS:
@@ -137,7 +137,7 @@ def choose_parameters(node: Node) -> list[Value]:
     return [reshape(emit, cast(emit, one, wide), numbers(1)) for one, wide in zip(found[1:], (F64, S64), strict=True)]
 
 
-def _chosen(node: Node) -> Value | None:
+def _chosen(node: AtenNode) -> Value | None:
     """The codes that the op which chose scale and zero point has computed; None if they come from elsewhere."""
     emit, (low, high) = node.emit, _limits(node)
     makers = [_origin(emit, node[name]) for name in ("scale", "zero_point")]
@@ -160,6 +160,6 @@ def _origin(emit: Emitter, value: Any) -> Any:
 
 
 @lowers("_int_mm.default")
-def integer_product(node: Node) -> Value:
+def integer_product(node: AtenNode) -> Value:
     """The exact product of two matrices of s8, as s32."""
     return integer_products.integer_matmul(node.emit, node.value("self"), node.value("mat2"), None, None)

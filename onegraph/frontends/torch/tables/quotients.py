@@ -10,14 +10,14 @@ from ....lowering.elementwise import binary, select, unary
 from ....lowering.emitter import Emitter, Value, dtype_of
 from ....lowering.movement import cast, rounded, scalar
 from ....opset.dtypes import DataType
-from ..node import Node, lowers
+from ..node import AtenNode, lowers
 from .elementwise import base, common
 
 FLOATS = frozenset([DataType.f32, DataType.float64, DataType.f16, DataType.bf16])
 NARROW = frozenset([DataType.f16, DataType.bf16])
 
 
-def _wide(node: Node, *names: str) -> list[Value]:
+def _wide(node: AtenNode, *names: str) -> list[Value]:
     """Arguments in the data type that PyTorch computes them in: f32 for 16-bit floats."""
     found = common(node, *names) if len(names) > 1 else [node.value_as(names[0], node.result_dtype)]
     return [cast(node.emit, one, DataType.f32) if dtype_of(one) in NARROW else one for one in found]
@@ -37,7 +37,7 @@ def _remainder(emit: Emitter, first: Value, second: Value, *, truncate: bool) ->
 
 
 @lowers("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
-def remainder(node: Node) -> Value:
+def remainder(node: AtenNode) -> Value:
     """The remainder of a quotient that is rounded down, or towards 0."""
     first, second = _wide(node, "self", "other")
     truncates, is_float = base(node) == "fmod", dtype_of(first) in FLOATS
@@ -49,7 +49,7 @@ def remainder(node: Node) -> Value:
 
 
 @lowers("trunc.default")
-def trunc(node: Node) -> Value:
+def trunc(node: AtenNode) -> Value:
     """Numbers rounded towards 0."""
     src = node.value_as("self", node.result_dtype)
     return src if dtype_of(src) not in FLOATS else _truncated(node.emit, src)
@@ -61,7 +61,7 @@ def _truncated(emit: Emitter, src: Value) -> Value:
 
 
 @lowers("div.Tensor_mode", "div.Scalar_mode")
-def divide(node: Node) -> Value:
+def divide(node: AtenNode) -> Value:
     """A quotient that is rounded down, towards 0, or not at all."""
     first, second = _wide(node, "self", "other")
     emit, mode = node.emit, node["rounding_mode"]
@@ -109,7 +109,7 @@ def _floor_of_floats(emit: Emitter, first: Value, second: Value, plain: Value) -
 
 
 @lowers("log2.default", "log10.default")
-def logarithm(node: Node) -> Value:
+def logarithm(node: AtenNode) -> Value:
     """The logarithm of base 2 or 10."""
     (src,) = _wide(node, "self")
     found = _exact(node.emit, "Log", src)
@@ -118,7 +118,7 @@ def logarithm(node: Node) -> Value:
 
 
 @lowers("log1p.default")
-def log1p(node: Node) -> Value:
+def log1p(node: AtenNode) -> Value:
     """log(1 + x): x is scaled by the error that rounding 1 + x makes."""
     (src,) = _wide(node, "self")
     emit, one = node.emit, _number(1, src)
@@ -131,7 +131,7 @@ def log1p(node: Node) -> Value:
 
 
 @lowers("expm1.default")
-def expm1(node: Node) -> Value:
+def expm1(node: AtenNode) -> Value:
     """exp(x) - 1, which the logarithm of the rounded exp(x) corrects."""
     (src,) = _wide(node, "self")
     emit, one = node.emit, _number(1, src)
@@ -146,7 +146,7 @@ def expm1(node: Node) -> Value:
 
 
 @lowers("isinf.default")
-def is_infinite(node: Node) -> Value:
+def is_infinite(node: AtenNode) -> Value:
     """Whether elements are infinite; integers never are."""
     if node.dtype("self") not in FLOATS:
         return np.broadcast_to(np.array(False), node.shape("self"))
@@ -154,7 +154,7 @@ def is_infinite(node: Node) -> Value:
 
 
 @lowers("atan2.default")
-def atan2(node: Node) -> Value:
+def atan2(node: AtenNode) -> Value:
     """The angle of the point (other, self), by the quadrant; signs of zeros count."""
     return rounded(node.emit, angle_of(node.emit, *_wide(node, "self", "other")), node.result_dtype)
 

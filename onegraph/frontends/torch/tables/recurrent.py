@@ -7,13 +7,13 @@ from ....lowering.movement import cast, concat, reshape, slice_, transpose
 from ....lowering.recurrence import layer, ordered, whole_layer
 from ....opset.dtypes import DataType
 from ....opset.host.recurrence import GATES
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 
 LSTM = 2  # the number of the kind of network
 
 
 @lowers("mkldnn_rnn_layer.default")
-def lstm(node: Node) -> list[Value | None]:
+def lstm(node: AtenNode) -> list[Value | None]:
     """One direction of an LSTM over the steps of (steps, batch, inputs), without gradients."""
     emit, src = node.emit, node.value("input")
     unusual = "bidirectional", "batch_first", "train", "batch_sizes"
@@ -39,7 +39,7 @@ def lstm(node: Node) -> list[Value | None]:
 
 
 @lowers("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
-def network(node: Node) -> list[Value]:
+def network(node: AtenNode) -> list[Value]:
     """All layers of a network in one or both directions: the states of all steps, and the last ones of each layer."""
     emit, cell = node.emit, node.name.split(".")[1].removeprefix("rnn_")
     if node["train"] and node["dropout"] and node["num_layers"] > 1:

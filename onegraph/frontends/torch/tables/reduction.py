@@ -12,12 +12,12 @@ from ....lowering.movement import NATIVE, cast, reshape, rounded, scalar
 from ....lowering.open_samples import open_factor
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, axes_of, lowers
+from ..node import AtenNode, NotLowered, axes_of, lowers
 
 KINDS = {"mean": "ReduceMean", "sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd"}
 
 
-def _axes(node: Node) -> list[int]:
+def _axes(node: AtenNode) -> list[int]:
     return axes_of(node["dim"], len(node.shape("self")))
 
 
@@ -25,28 +25,28 @@ def _axes(node: Node) -> list[int]:
     "mean.dim", "mean.default", "sum.dim_IntList", "sum.default", "amax.default", "amin.default", "prod.dim_int",
     "prod.default",
 )  # fmt: skip
-def plain(node: Node) -> Value:
+def plain(node: AtenNode) -> Value:
     """A mean, sum, product or extreme over axes."""
     src = cast(node.emit, node.value("self"), node.result_dtype)
     return reduce(node.emit, KINDS[node.name.split(".")[1]], src, _axes(node), bool(node["keepdim"]))
 
 
 @lowers("max.default", "min.default")
-def extreme(node: Node) -> Value:
+def extreme(node: AtenNode) -> Value:
     """The largest or smallest element."""
     kind = "ReduceMax" if "max" in node.name else "ReduceMin"
     return reduce(node.emit, kind, node.value("self"), None, False)
 
 
 @lowers("any.dim", "any.dims", "any.default", "all.dim", "all.dims", "all.default")
-def logical(node: Node) -> Value:
+def logical(node: AtenNode) -> Value:
     """Whether any or all elements are not 0."""
     kind = "ReduceMax" if ".any." in node.name else "ReduceMin"
     src = cast(node.emit, node.value("self"), DataType.boolean)
     return cast(node.emit, reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"])), node.result_dtype)
 
 
-def _variance(node: Node) -> tuple[Value, Value]:
+def _variance(node: AtenNode) -> tuple[Value, Value]:
     """The variance, and the mean with its axes."""
     src, emit, axes = node.value("self"), node.emit, _axes(node)
     if dtype_of(src) not in NATIVE:
@@ -62,7 +62,7 @@ def _variance(node: Node) -> tuple[Value, Value]:
     return multiply(emit, found, correction(node, count, less)), mean
 
 
-def correction(node: Node, count: int, less: float, times: float = 1) -> Value:
+def correction(node: AtenNode, count: int, less: float, times: float = 1) -> Value:
     """The number of elements, divided by that number less another one; of open sizes infinity where nothing is left.
 
     Args:
@@ -88,19 +88,19 @@ def correction(node: Node, count: int, less: float, times: float = 1) -> Value:
 
 
 @lowers("var.correction", "var.dim")
-def variance(node: Node) -> Value:
+def variance(node: AtenNode) -> Value:
     """The variance over axes."""
     return rounded(node.emit, _variance(node)[0], node.result_dtype)
 
 
 @lowers("std.correction")
-def deviation(node: Node) -> Value:
+def deviation(node: AtenNode) -> Value:
     """The standard deviation over axes."""
     return rounded(node.emit, unary(node.emit, "Sqrt", _variance(node)[0]), node.result_dtype)
 
 
 @lowers("var_mean.correction")
-def variance_and_mean(node: Node) -> list[Value]:
+def variance_and_mean(node: AtenNode) -> list[Value]:
     """The variance and the mean over axes."""
     found, mean = _variance(node)
     if not node["keepdim"]:
@@ -109,7 +109,7 @@ def variance_and_mean(node: Node) -> list[Value]:
 
 
 @lowers("max.dim", "min.dim")
-def extreme_and_place(node: Node) -> list[Value | None]:
+def extreme_and_place(node: AtenNode) -> list[Value | None]:
     """The largest or smallest elements along an axis, and their places if somebody reads them."""
     name, src = ("Max" if "max" in node.name else "Min"), node.value("self")
     axis, keep = node.axis("dim"), bool(node["keepdim"])
@@ -120,7 +120,7 @@ def extreme_and_place(node: Node) -> list[Value | None]:
 
 
 @lowers("argmax.default", "argmin.default")
-def place(node: Node) -> Value:
+def place(node: AtenNode) -> Value:
     """The index of the largest or smallest element along an axis."""
     kind = "ArgMax" if "argmax" in node.name else "ArgMin"
     src, keep = node.value("self"), bool(node["keepdim"])
@@ -132,7 +132,7 @@ def place(node: Node) -> Value:
 
 
 @lowers("cumsum.default", "cumprod.default")
-def cumulative(node: Node) -> Value:
+def cumulative(node: AtenNode) -> Value:
     """Sums or products so far along an axis."""
     src = cast(node.emit, node.value("self"), node.result_dtype)
     if not node.shape("self"):
@@ -141,7 +141,7 @@ def cumulative(node: Node) -> Value:
 
 
 @lowers("linalg_vector_norm.default")
-def vector_norm(node: Node) -> Value:
+def vector_norm(node: AtenNode) -> Value:
     """The 1-norm or 2-norm over axes."""
     kind = {1.0: "ReduceL1", 2.0: "ReduceL2"}.get(float(node["ord"]))
     if kind is None:

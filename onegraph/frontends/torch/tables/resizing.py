@@ -11,7 +11,7 @@ from ....lowering import resize
 from ....lowering.emitter import Value
 from ....lowering.resize_axes import Axis, Sampling, scaled
 from ....lowering.sampling import grid_sample
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
 
 
@@ -46,7 +46,7 @@ RESIZING = {
 }
 
 
-def _axes(node: Node, count: int, sizes: list[int], counts: list[int]) -> dict[int, Axis]:
+def _axes(node: AtenNode, count: int, sizes: list[int], counts: list[int]) -> dict[int, Axis]:
     names = ["scales"] if count == 1 else ["scales_d", "scales_h", "scales_w"][-count:]
     given = node["scale_factors"] or [node[name] for name in names]
     scales = [None if node["align_corners"] else scale for scale in given]
@@ -62,7 +62,7 @@ def _axis(size: int, count: int, scale: float | None) -> Axis:
     return Axis(size, count, scale or 0.0, is_ratio=not scale or scaled(size, scale) == (count, True))
 
 
-def _sampling(node: Node, name: str) -> tuple[Sampling, int]:
+def _sampling(node: AtenNode, name: str) -> tuple[Sampling, int]:
     sampling, count = RESIZING[name]
     if sampling.antialias and node["align_corners"]:
         raise NotLowered("a filter between aligned corners")
@@ -73,7 +73,7 @@ def _sampling(node: Node, name: str) -> tuple[Sampling, int]:
     *(f"{space}{name}.default" for name in RESIZING for space in ("", "onegraph.")),
     *(f"{name}.vec" for name in RESIZING),
 )
-def resized(node: Node) -> Value:
+def resized(node: AtenNode) -> Value:
     """An image resized."""
     sampling, count = _sampling(node, node.name.split(".")[1])
     name = "input" if node.name.endswith(".vec") else "self"
@@ -82,7 +82,7 @@ def resized(node: Node) -> Value:
 
 
 @lowers(*(f"{space}{name}_backward.default" for name in RESIZING for space in ("", "onegraph.")))
-def resized_backward(node: Node) -> Value:
+def resized_backward(node: AtenNode) -> Value:
     """The gradient of a resized image."""
     sampling, count = _sampling(node, node.name.split(".")[1].removesuffix("_backward"))
     axes = _axes(node, count, [*node["input_size"][2:]], [*node["output_size"]])
@@ -90,7 +90,7 @@ def resized_backward(node: Node) -> Value:
 
 
 @lowers("grid_sampler_2d.default", "grid_sampler_3d.default")
-def grid_sampler(node: Node) -> Value:
+def grid_sampler(node: AtenNode) -> Value:
     """Images sampled at the places of a grid."""
     mode = ("linear", "nearest", "cubic")[node["interpolation_mode"]]
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]

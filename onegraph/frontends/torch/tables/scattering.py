@@ -14,7 +14,7 @@ from ....lowering.emitter import Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....opset.dtypes import DataType
 from ....opset.shapes import broadcast
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 
 # By PyTorch's reduction: that of the ops, and what changes nothing.
 REDUCTIONS = {"sum": ("add", 0), "add": ("add", 0), "prod": ("mul", 1), "multiply": ("mul", 1)}
@@ -22,7 +22,7 @@ EXTREMES = {"amax": "max", "amin": "min"}
 
 
 @lowers("scatter.src", "scatter.value", "scatter_add.default", "scatter.reduce", "scatter_reduce.two")
-def scatter(node: Node) -> Value:
+def scatter(node: AtenNode) -> Value:
     """self with elements of src, or a number, at the indices along an axis; or combined with what is there."""
     shape, axis, src = node.shape("index"), node.axis("dim"), node.value("self")
     reduction = "sum" if "scatter_add" in node.name else node["reduce"]
@@ -49,7 +49,7 @@ def scatter(node: Node) -> Value:
     return _changed(node, "ScatterElements", src, index, updates, {**attrs, "reduction": kind})
 
 
-def _changed(node: Node, kind: str, src: Value, index: Value, updates: Value, attrs: dict[str, Any]) -> Value:
+def _changed(node: AtenNode, kind: str, src: Value, index: Value, updates: Value, attrs: dict[str, Any]) -> Value:
     return node.emit.op(kind, [src, index, updates], attrs, edition="host")
 
 
@@ -63,7 +63,7 @@ def _limit(dtype: DataType, is_least: bool) -> Any:
 
 
 @lowers("index_put.default", "_unsafe_index_put.default")
-def index_put(node: Node) -> Value:
+def index_put(node: AtenNode) -> Value:
     """self with values at the places that tensors of indices name, or with values added there."""
     order, indices = _places(node, node["indices"])
     count, named, shape = len(indices), _named(indices), node.shape("self")
@@ -90,7 +90,7 @@ def _along(axis: int, dim: int, rank: int) -> list[int]:
 
 
 @lowers("masked_scatter.default")
-def masked_scatter(node: Node) -> Value:
+def masked_scatter(node: AtenNode) -> Value:
     """self with the elements of source, in their order, where the mask is True."""
     emit, whole = node.emit, node.result_shape
     mask, source = expand(emit, node.value("mask"), whole), node.value_as("source", node.result_dtype)
@@ -100,7 +100,7 @@ def masked_scatter(node: Node) -> Value:
     return select(emit, mask, found, expand(emit, node.value("self"), whole))
 
 
-def gathered(node: Node) -> Value:
+def gathered(node: AtenNode) -> Value:
     """The elements of self at the places that tensors of indices along several axes name."""
     order, indices = _places(node, node["indices"])
     count, named = len(indices), _named(indices)
@@ -115,7 +115,7 @@ def gathered(node: Node) -> Value:
     return transpose(node.emit, found, [*range(size, size + before), *range(size), *range(size + before, rank)])
 
 
-def _places(node: Node, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
+def _places(node: AtenNode, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
     """The axes of self with the indexed ones first, and the indices."""
     indexed = [(axis, one) for axis, one in enumerate(given) if one is not None]
     if any(np.dtype(getattr(one.dtype, "numpy", one.dtype)).kind not in "iu" for _, one in indexed):
@@ -131,14 +131,14 @@ def _named(indices: Sequence[Value]) -> tuple[int, ...]:
     return tuple([dim or 0 for dim in found])
 
 
-def _tuples(node: Node, indices: Sequence[Value], shape: Sequence[int]) -> Value:
+def _tuples(node: AtenNode, indices: Sequence[Value], shape: Sequence[int]) -> Value:
     """The indices of each place side by side, along a new last axis."""
     wide = [expand(node.emit, cast(node.emit, index, DataType.s64), shape) for index in indices]
     return concat(node.emit, [unsqueeze(node.emit, one, [len(shape)]) for one in wide], len(shape))
 
 
 @lowers("sort.default", "sort.stable")
-def sort(node: Node) -> list[Value]:
+def sort(node: AtenNode) -> list[Value]:
     """All elements along an axis in order, and their places; equal ones keep their order."""
     src, shape = node.value("self"), node.shape("self")
     if not shape:
@@ -157,7 +157,7 @@ def sort(node: Node) -> list[Value]:
 
 
 @lowers("diagonal.default")
-def diagonal(node: Node) -> Value:
+def diagonal(node: AtenNode) -> Value:
     """The elements on a diagonal of each matrix along two axes, as the last axis."""
     shape, rank = node.shape("self"), len(node.shape("self"))
     offset = node["offset"] or 0
@@ -173,7 +173,7 @@ def diagonal(node: Node) -> Value:
 
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
-def embedding_bag(node: Node) -> list[Value | None]:
+def embedding_bag(node: AtenNode) -> list[Value | None]:
     """The sum or mean of the rows in each bag; offsets say where bags begin."""
     emit, weight, indices = node.emit, node.value("weight"), node.value("indices")
     mode, padding = node["mode"] or 0, -1 if node["padding_idx"] is None else node["padding_idx"]

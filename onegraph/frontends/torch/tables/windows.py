@@ -16,7 +16,7 @@ from ....lowering.reduction import reduce
 from ....lowering.shares import Shares, shared
 from ....lowering.shares import windows as windows_of
 from ....opset.dtypes import DataType
-from ..node import Node, NotLowered, lowers
+from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
 from .movement import reshape
 
@@ -27,7 +27,7 @@ def each(numbers: Sequence[int] | int, count: int) -> list[int]:
     return listed * count if len(listed) == 1 else listed
 
 
-def window_of(node: Node, count: int) -> tuple[list[int], windows.Window]:
+def window_of(node: AtenNode, count: int) -> tuple[list[int], windows.Window]:
     """The kernel and the window of a pool."""
     kernel = each(node["kernel_size"], count)
     strides = each(node["stride"], count) if node["stride"] else kernel
@@ -35,14 +35,14 @@ def window_of(node: Node, count: int) -> tuple[list[int], windows.Window]:
     return kernel, windows.Window(strides, padding, padding, each(node["dilation"] or 1, count))
 
 
-def _batched(node: Node, count: int) -> Value:
+def _batched(node: AtenNode, count: int) -> Value:
     """The source with an axis of batches."""
     src = native(node)
     return src if len(node.shape("self")) == count + 2 else reshape(node, src, [1, *node.shape("self")])
 
 
 @lowers("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
-def max_pool(node: Node) -> list[Value | None]:
+def max_pool(node: AtenNode) -> list[Value | None]:
     """The largest element of each window."""
     count = 3 if "3d" in node.name else 2
     src = _batched(node, count)
@@ -52,7 +52,7 @@ def max_pool(node: Node) -> list[Value | None]:
 
 
 @lowers("avg_pool2d.default", "avg_pool3d.default", "avg_pool1d.default")
-def average_pool(node: Node) -> Value:
+def average_pool(node: AtenNode) -> Value:
     """The mean of each window."""
     count = int(node.name.split(".")[1][-2])
     if node["divisor_override"] is not None:
@@ -68,7 +68,7 @@ def average_pool(node: Node) -> Value:
     return reshape(node, found, node.result_shape)
 
 
-def means_of(node: Node, sizes: Sequence[int], counts: Sequence[int], first: int) -> dict[int, Shares]:
+def means_of(node: AtenNode, sizes: Sequence[int], counts: Sequence[int], first: int) -> dict[int, Shares]:
     """The elements that each window of a pool of means has along the axes from ``first`` on, and their shares."""
     kernel, window = window_of(node, len(sizes))
     if is_open((*sizes, *counts)):
@@ -86,7 +86,7 @@ def means_of(node: Node, sizes: Sequence[int], counts: Sequence[int], first: int
 
 
 @lowers("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default", "adaptive_avg_pool1d.default")
-def adaptive_pool(node: Node) -> Value:
+def adaptive_pool(node: AtenNode) -> Value:
     """The means of windows that divide the image into a number of parts."""
     src, shape, wanted = native(node), node.shape("self"), each(node["output_size"], 1)
     rank, count = len(shape), len(wanted)
@@ -108,7 +108,7 @@ def adaptive_pool(node: Node) -> Value:
 
 
 @lowers("_adaptive_avg_pool2d_backward.default")
-def adaptive_pool_backward(node: Node) -> Value:
+def adaptive_pool_backward(node: AtenNode) -> Value:
     """The gradient of an adaptive average pool: each element gets its shares of the gradients of its parts."""
     shape, parts = node.shape("self"), node.shape("grad_output")
     shares = _shares(shape[-2:], parts[-2:], len(shape) - 2)
@@ -128,7 +128,7 @@ def _shares(sizes: Sequence[int], wanted: Sequence[int], first: int) -> dict[int
 
 
 @lowers("im2col.default", "col2im.default")
-def blocks(node: Node) -> Value:
+def blocks(node: AtenNode) -> Value:
     """The blocks of an image, or the sums of blocks at their places in an image."""
     src, shape = native(node), [*node.shape("self")]
     kernel, strides, padding, dilations = (

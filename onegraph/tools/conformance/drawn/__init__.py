@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....faults.measured import Score
-from .findings import Finding, findings_of
+from .findings import DrawnFinding, findings_of
 from .measurement import Tried, measure
-from .report import IMPRECISE, Report, report_of
+from .report import IMPRECISE, DrawnReport, report_of
 
-__all__ = ["IMPRECISE", "Finding", "Report", "Score", "Tried", "run"]
+__all__ = ["IMPRECISE", "DrawnFinding", "DrawnReport", "Score", "Tried", "run"]
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     kinds: Sequence[str] = (),
     workers: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Report:
+) -> DrawnReport:
     """Test the loaded library on random valid uses.
 
     Args:

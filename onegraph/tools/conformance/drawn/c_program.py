@@ -13,7 +13,7 @@ from ....ir.op import Array
 from ....opset.dtypes import DataType
 from ....opset.editions.registry import BASE
 from ....testing.tolerance import FLOORS, SUMS
-from ..uses import GIVEN, Use
+from ..uses import GIVEN, ProbedUse
 from ..worker import stored
 
 WIDTH = 140  # of a line
@@ -74,7 +74,7 @@ int main(void) {{
 
 
 def c_program(
-    use: Use,
+    use: ProbedUse,
     title: str,
     compile_line: str,
     call: Mapping[str, Sequence[Any]] | None = None,
@@ -131,7 +131,7 @@ def c_program(
     return "\n".join(line for line in "\n".join(lines).split("\n") if line.strip()) + "\n"
 
 
-def _inputs(use: Use, is_whole: bool, is_repeated: bool) -> tuple[list[str], list[str]]:
+def _inputs(use: ProbedUse, is_whole: bool, is_repeated: bool) -> tuple[list[str], list[str]]:
     """The definitions of the inputs, and the lines that fill large ones with the numbers that they repeat."""
     definitions, fills = list[str](), list[str]()
     for place, (dtype, array) in enumerate(zip(use.dtypes, use.arrays, strict=True)):
@@ -145,7 +145,7 @@ def _inputs(use: Use, is_whole: bool, is_repeated: bool) -> tuple[list[str], lis
     return definitions, fills
 
 
-def _tables(use: Use, inputs: Sequence[Array], expected: Sequence[Array]) -> Iterator[str]:
+def _tables(use: ProbedUse, inputs: Sequence[Array], expected: Sequence[Array]) -> Iterator[str]:
     """The definitions of what the program goes over in loops."""
     types = ", ".join(f"dnnl_{dtype}" for dtype in (*use.dtypes, *use.outputs))
     ranks = ", ".join(str(array.ndim) for array in (*inputs, *expected))
@@ -159,7 +159,7 @@ def _tables(use: Use, inputs: Sequence[Array], expected: Sequence[Array]) -> Ite
     yield f"static void *data[] = {{{data}}};"
 
 
-def repeated(use: Use, seed: int) -> Use:
+def repeated(use: ProbedUse, seed: int) -> ProbedUse:
     """A large use with inputs that repeat a few numbers, which a short program can hold."""
     rng, tensors = np.random.default_rng(seed), []
     for dtype, array in zip(use.dtypes, use.arrays, strict=True):
@@ -241,16 +241,16 @@ def _attributes(call: Mapping[str, Sequence[Any]]) -> list[str]:
     return calls
 
 
-def is_small(use: Use, most: int = MANY) -> bool:
+def is_small(use: ProbedUse, most: int = MANY) -> bool:
     """Whether a use has few enough numbers for a program that people read."""
     return sum(array.size for array in use.arrays) <= most
 
 
-def is_small_result(use: Use) -> bool:
+def is_small_result(use: ProbedUse) -> bool:
     """Whether the results have few enough numbers for a program that people read."""
     return sum(array.size for array in use.reference() or []) <= MANY // RESULTS
 
 
-def is_writable(use: Use) -> bool:
+def is_writable(use: ProbedUse) -> bool:
     """Whether a use has no data type without a C name."""
     return not {"s4", "u4", DataType.f4_e2m1.value, "e8m0"}.intersection([*use.dtypes, *use.outputs])

@@ -22,7 +22,7 @@ from ....testing.random_inputs import random_inputs
 from ....testing.recipes import Draw, recipe
 from ....testing.recipes.draw import Dims
 from ..page_of_op import PageOfOp
-from ..uses import GIVEN, Use, plain
+from ..uses import GIVEN, ProbedUse, plain
 
 DIMS = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8)  # what a dim is drawn from
 LONG_DIMS = (9, 15, 16, 17, 24, 32, 33)  # now and then, beside the vectors of kernels
@@ -48,7 +48,7 @@ class DrawnUse:
     number: int
     edition: str
     graph: Graph
-    use: Use
+    use: ProbedUse
 
 
 def pages_to_draw(name: str | None, kinds: Sequence[str], version: tuple[int, int, int]) -> dict[str, list[PageOfOp]]:
@@ -166,7 +166,7 @@ def graph_of(
     return graph
 
 
-def use_of(graph: Graph, seed: int) -> Use | None:
+def use_of(graph: Graph, seed: int) -> ProbedUse | None:
     """The use of the one op of a graph, with random arrays; None if no valid arrays are known."""
     (op,) = graph.ops
     try:
@@ -185,7 +185,7 @@ def use_of(graph: Graph, seed: int) -> Use | None:
         tensors.append([tensor.dtype.value, list(array.shape), _numbers(array)])
     outputs = tuple(tensor.dtype.value for tensor in op.outputs)
     attrs = {name: plain(value) for name, value in op.attrs.items()}
-    return Use(op.kind, (GIVEN,), tuple(picks), attrs, outputs, tensors)
+    return ProbedUse(op.kind, (GIVEN,), tuple(picks), attrs, outputs, tensors)
 
 
 def _with_a_row_of_nothing(array: Array, axis: AttrValue) -> Array:

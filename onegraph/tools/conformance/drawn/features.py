@@ -9,19 +9,19 @@ from typing import Any
 from ...._util.counted import counted
 from ....opset.editions.registry import BASE
 from ....opset.signature import Fill
-from ..uses import Use
+from ..uses import ProbedUse
 
 MOST = 3  # words of one cause
 SHARED = 0.8  # of the failing uses have each word but the first
 EXCLUDED = 0.7  # of the right uses are left at most, else a word tells nothing
 
 
-def features(use: Use) -> frozenset[str]:
+def features(use: ProbedUse) -> frozenset[str]:
     """Attribute values that are no default, data types, ports, ranks and single axes of a use."""
     return frozenset(_features(use))
 
 
-def _features(use: Use) -> Iterator[str]:
+def _features(use: ProbedUse) -> Iterator[str]:
     schema = BASE[use.kind]
     for attribute in schema.attributes:
         if attribute.name not in use.attrs:
@@ -62,7 +62,7 @@ def _of_list(name: str, value: Sequence[Any], usual: int | None) -> Iterator[str
         yield f"{name} empty"
 
 
-def cause(failing: Sequence[Use], right: Sequence[Use]) -> tuple[tuple[str, ...], list[int]]:
+def cause(failing: Sequence[ProbedUse], right: Sequence[ProbedUse]) -> tuple[tuple[str, ...], list[int]]:
     """The words that most failing uses share and fewest right uses have, and the places of the uses that have them.
 
     Words are added while they exclude right uses. The words of the result hold for each use at these places.

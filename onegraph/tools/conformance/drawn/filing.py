@@ -24,11 +24,11 @@ from ....opset.values import BadValueError
 from ..causes import GOOD
 from ..page_of_op import PageOfOp
 from ..run_record import Run
-from ..uses import SINGLE, Use
+from ..uses import SINGLE, ProbedUse
 from .c_program import FEW, MANY, PLACE, c_program, is_small, is_small_result, is_writable, repeated
 from .drawing import graph_of
 from .libraries import TriedLibrary, library_at
-from .report import Report
+from .report import DrawnReport
 from .trials import CALM, HARSH, Condition, is_bad, run_alone
 
 DOES = {
@@ -61,7 +61,7 @@ THROWN = re.compile(r"returned \w+: ")  # a status with a message stands for an 
 
 
 @record(frozen=True)
-class Case:
+class FiledFinding:
     """A finding as a folder shows it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Case:
     id: str
     kind: str
     edition: str
-    use: Use
+    use: ProbedUse
     call: Mapping[str, Sequence[Any]]
     graph: Graph | None
     outcome: Outcome
@@ -126,7 +126,7 @@ class Case:
         return bool(shows) and is_writable(self.use) and (not self.is_allowed or self.use.reference() is not None)
 
 
-def cases_of_report(report: Report) -> list[Case]:
+def cases_of_report(report: DrawnReport) -> list[FiledFinding]:
     """The findings of random uses."""
     cases = []
     for finding in report.findings:
@@ -137,7 +137,7 @@ def cases_of_report(report: Report) -> list[Case]:
             uses = counted(len(finding.numbers), "random use")
             notes.append(f"{uses} with this outcome share: {', '.join(finding.shared)}.")
         cases.append(
-            Case(
+            FiledFinding(
                 finding.id,
                 finding.kind,
                 drawn.edition,
@@ -154,7 +154,7 @@ def cases_of_report(report: Report) -> list[Case]:
     return cases
 
 
-def cases_of_run(run: Run) -> list[Case]:
+def cases_of_run(run: Run) -> list[FiledFinding]:
     """The findings of probes that a call shows: not those of texts, and laxer ones that execute alone.
 
     What a later edition allows is nothing that a library should refuse.
@@ -174,7 +174,7 @@ def cases_of_run(run: Run) -> list[Case]:
         if fault is not None and call is not None and not fault.is_certain(call):
             notes.append(OF_NAN if fault.of_nan else f"Undefined memory or rounding: {DEPENDS}.")
         cases.append(
-            Case(
+            FiledFinding(
                 finding.id,
                 asked.page.base.kind,
                 finding.edition,
@@ -191,7 +191,7 @@ def cases_of_run(run: Run) -> list[Case]:
     return cases
 
 
-def _is_allowed_later(use: Use, call: Mapping[str, Sequence[Any]], name: str) -> bool:
+def _is_allowed_later(use: ProbedUse, call: Mapping[str, Sequence[Any]], name: str) -> bool:
     """Whether the page of an edition behind ``name`` allows a use."""
     names = [*EDITIONS]
     later = [edition(one) for one in names[names.index(name) + 1 :]]
@@ -205,7 +205,7 @@ def _lowered(sentence: str) -> str:
     return f"{sentence[0].lower()}{sentence[1:]}" if first in ("Print", "Say") else sentence
 
 
-def _graph_of(use: Use) -> Graph | None:
+def _graph_of(use: ProbedUse) -> Graph | None:
     """The use as a graph; None if the builder refuses it."""
     try:
         call = use.call
@@ -215,7 +215,7 @@ def _graph_of(use: Use) -> Graph | None:
         return None
 
 
-def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = ()) -> list[Path]:
+def file_findings(cases: Sequence[FiledFinding], folder: Path, others: Sequence[str] = ()) -> list[Path]:
     """Write a folder for each finding into ``folder``; returns their paths.
 
     Args:
@@ -241,7 +241,7 @@ def file_findings(cases: Sequence[Case], folder: Path, others: Sequence[str] = (
     return made
 
 
-def _with_repeated_numbers(case: Case) -> Case:
+def _with_repeated_numbers(case: FiledFinding) -> FiledFinding:
     """A case whose numbers are too many for a program, with repeated ones that show it too; the case if none do."""
     if case.outcome.outcome != "wrong" or not is_writable(case.use):
         return case
@@ -256,7 +256,7 @@ def _with_repeated_numbers(case: Case) -> Case:
     return case
 
 
-def _place(use: Use, outcome: Outcome) -> tuple[int, int] | None:
+def _place(use: ProbedUse, outcome: Outcome) -> tuple[int, int] | None:
     """The output and the place of the element that a wrong outcome names; None if it names none."""
     place, results = PLACE.match(outcome.detail), use.reference()
     if place is None or results is None:
@@ -279,7 +279,7 @@ def where(outcome: Outcome) -> str:
     return f" at {outcome.stage}" + (f": {text}" if text else "")
 
 
-def _again(case: Case, library: TriedLibrary) -> str:
+def _again(case: FiledFinding, library: TriedLibrary) -> str:
     """What a library does with the use of a finding, in words: in filled memory, or if right there, in zeroed."""
     for tried in (HARSH, CALM):
         condition = Condition(tried.name, tried.edges, {**tried.settings, "ONEGRAPH_LIBRARY": library.path})
@@ -290,7 +290,7 @@ def _again(case: Case, library: TriedLibrary) -> str:
 
 
 def _files(
-    case: Case, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
+    case: FiledFinding, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
 ) -> Iterable[tuple[str, str]]:
     title = f"{case.kind}: oneDNN {library.version} {case.does}" + (f" ({case.what})" if case.what else "")
     if case.graph is not None:
@@ -306,7 +306,7 @@ def _files(
 
 
 def _readme(
-    case: Case, title: str, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
+    case: FiledFinding, title: str, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
 ) -> Iterable[str]:
     use, chosen = case.use, edition(case.edition)
     schema = next(schema for schema in chosen.schemas.values() if base_of(schema).kind == case.kind)

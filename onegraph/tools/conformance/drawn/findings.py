@@ -10,7 +10,7 @@ from ...._util.records import record
 from ...._util.worker_process import Outcome, Worker
 from ....opset.editions.registry import BASE, base_of, edition
 from ..page_of_op import PageOfOp
-from ..uses import Use
+from ..uses import ProbedUse
 from .drawing import DrawnUse, use_of
 from .features import cause
 from .measurement import Tried
@@ -22,7 +22,7 @@ MEMORY = "right in zeroed memory: the library reads or writes memory that it doe
 
 
 @record(frozen=True)
-class Finding:
+class DrawnFinding:
     """A cause of wrong uses that no fault record claims.
 
     Attributes:
@@ -66,10 +66,10 @@ class Finding:
         }
 
 
-def findings_of(tried: Sequence[Tried], version: tuple[int, int, int]) -> list[Finding]:
+def findings_of(tried: Sequence[Tried], version: tuple[int, int, int]) -> list[DrawnFinding]:
     """The findings of the uses that went wrong and that no record claims, the worst first."""
     wrong: dict[tuple[str, str], list[Tried]] = defaultdict(list)
-    right: dict[str, list[Use]] = defaultdict(list)
+    right: dict[str, list[ProbedUse]] = defaultdict(list)
     for one in tried:
         use = one.drawn.use
         if one.is_unknown:
@@ -98,13 +98,13 @@ def _finding(
     tried: Sequence[Tried],
     version: tuple[int, int, int],
     workers: Mapping[str, Worker],
-) -> Finding:
+) -> DrawnFinding:
     first = min(tried, key=lambda one: (len(one.drawn.use.attrs), sum(len(t[2]) for t in one.drawn.use.tensors)))
     smallest, outcome = shrunk(first, version, workers)
     memory = MEMORY if all(one.depends_on_memory for one in tried) else ""
     numbers = tuple(one.drawn.number for one in tried)
     name = ":".join([verdict, kind, ", ".join(words) or "every use"])
-    return Finding(name, verdict, kind, words, numbers, smallest, outcome, memory)
+    return DrawnFinding(name, verdict, kind, words, numbers, smallest, outcome, memory)
 
 
 def shrunk(tried: Tried, version: tuple[int, int, int], workers: Mapping[str, Worker]) -> tuple[DrawnUse, Outcome]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._util.records import record
 from ...._util.worker_process import Outcome
-from ..uses import SINGLE, Use
+from ..uses import SINGLE, ProbedUse
 from .drawing import DrawnUse, draw, pages_to_draw, use_of
 from .trials import CALM, HARSH, is_bad, run_uses
 
@@ -111,7 +111,7 @@ def measure(
     return _confirmed(tried, workers)
 
 
-def _with_contents(drawn: DrawnUse, again: int) -> Use:
+def _with_contents(drawn: DrawnUse, again: int) -> ProbedUse:
     """The use, the first time, and then with other numbers: of some a claimed fault may not show."""
     return drawn.use if not again else use_of(drawn.graph, drawn.number + again * FAR) or drawn.use
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...._util.counted import counted
 from ...._util.records import record
 from ....faults.measured import Score
-from .findings import Finding
+from .findings import DrawnFinding
 from .measurement import Tried
 from .scores import scores, table, whole
 
@@ -18,7 +18,7 @@ SHOWN = 12  # findings in a text
 
 
 @record(frozen=True)
-class Report:
+class DrawnReport:
     """A run of random uses.
 
     Attributes:
@@ -30,7 +30,7 @@ class Report:
 
     tried: Sequence[Tried]
     records: dict[str, Score]
-    findings: Sequence[Finding]
+    findings: Sequence[DrawnFinding]
     version: tuple[int, int, int]
 
     @property
@@ -77,9 +77,9 @@ class Report:
         }
 
 
-def report_of(tried: Sequence[Tried], findings: Sequence[Finding], version: tuple[int, int, int]) -> Report:
+def report_of(tried: Sequence[Tried], findings: Sequence[DrawnFinding], version: tuple[int, int, int]) -> DrawnReport:
     """The report of a run."""
-    return Report(tried, scores(tried, version), findings, version)
+    return DrawnReport(tried, scores(tried, version), findings, version)
 
 
 def _by_op(tried: Sequence[Tried]) -> dict[str, dict[str, int]]:

@@ -13,7 +13,7 @@ from ....opset.editions.registry import BASE
 from .. import worker
 from ..causes import GOOD
 from ..runner import run_all
-from ..uses import SINGLE, Use
+from ..uses import SINGLE, ProbedUse
 
 ENTRY = __name__  # the module whose ``main`` workers run
 LIMIT, SHORT_LIMIT = 10.0, 3.0  # seconds for a use, and for one that a fault says never ends
@@ -57,7 +57,7 @@ def main() -> None:
     worker.main()
 
 
-def request(use: Use, condition: Condition, claims: Iterable[str] = ()) -> dict[str, Any]:
+def request(use: ProbedUse, condition: Condition, claims: Iterable[str] = ()) -> dict[str, Any]:
     """What a worker gets, to run a use."""
     names = list(claims)
     endless = any("hang" in seen for name in names for seen in SINGLE[name].seen.values())
@@ -73,7 +73,7 @@ def request(use: Use, condition: Condition, claims: Iterable[str] = ()) -> dict[
 
 
 def run_uses(
-    uses: Sequence[Use],
+    uses: Sequence[ProbedUse],
     claims: Sequence[Iterable[str]],
     condition: Condition,
     workers: int,
@@ -88,7 +88,7 @@ def run_uses(
     return run_all(requests, workers, progress, lambda: new_worker(condition))
 
 
-def run_alone(use: Use, condition: Condition, *, call: Mapping[str, Sequence[Any]] | None = None) -> Outcome:
+def run_alone(use: ProbedUse, condition: Condition, *, call: Mapping[str, Sequence[Any]] | None = None) -> Outcome:
     """The outcome of a use in a process of its own; ``call``: its attributes, where they are not those of the use."""
     alone = new_worker(condition)
     try:
