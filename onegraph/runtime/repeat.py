@@ -37,7 +37,7 @@ class Slice(NamedTuple):
 
 
 class Repeatable(Protocol):
-    """A body, as a loop in C sees it; see :class:`onegraph.runtime.subprograms.Body`."""
+    """A body, as a loop in C sees it; see :class:`onegraph.runtime.subprograms.CompiledBody`."""
 
     values: dict[str, Array]
     passed: dict[str, str]

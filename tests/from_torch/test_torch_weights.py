@@ -239,7 +239,7 @@ def test_a_view_of_a_weight_that_is_written_meets_new_sizes(mode, monkeypatch):
     """Another thread may write a weight behind the making of a view of it, which PyTorch hands to a part."""
     module = changing_weights.Scaled().eval()
     module.compile(backend="onegraph", dynamic=True, options={"prepare": False})
-    part, views = onegraph.frontends.torch.compiled_part.Part, []
+    part, views = onegraph.frontends.torch.compiled_part.CompiledPart, []
     measured = part._measured
 
     def written_before(self, given):

@@ -23,7 +23,7 @@ class Rule:
 
     Attributes:
         ports: the names of the inputs.
-        function: takes the emitter, the :class:`~onegraph.gradient.use.Use` of the op, and the gradient with respect to
+        function: takes the emitter, the :class:`~onegraph.gradient.use.GradientUse` of the op, and the gradient with respect to
             each of its outputs; None stands for zero, unless the op has one output. It returns the gradient with
             respect to each of ``ports``, which may still be broadcast or of a wider data type.
     """
