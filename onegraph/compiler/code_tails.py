@@ -64,10 +64,10 @@ def tail_of(edit: Edit, product: Step, taken: set[int], *, has_rows: bool = True
         if step.executor != "library" or len(step.outputs) != 1 or step.id in taken:
             break
         if step.kind == "Quantize":
-            found = coding(step)
-            if found is not None and edit.values[step.outputs[0]].dtype in CODES:
+            codes_of_step = coding(step)
+            if codes_of_step is not None and edit.values[step.outputs[0]].dtype in CODES:
                 steps.append(step)
-                rounded = found
+                rounded = codes_of_step
             break
         if step.kind in ACTIVATIONS and "activate" not in names:
             slope = slope_of(step)

@@ -129,8 +129,8 @@ class _StepCompiler:
         self._patterns = Patterns(
             lowered, schedule, fpmath_mode, keeps=keeps, unkept=unkept, postpones=postpones, known=known, at=at
         )
-        given = frozenset([tensor.id for tensor in lowered.graph.inputs.values()])
-        rows = RoundedRows(schedule, given, known) if rounds else None
+        graph_inputs = frozenset([tensor.id for tensor in lowered.graph.inputs.values()])
+        rows = RoundedRows(schedule, graph_inputs, known) if rounds else None
         self._library = LibrarySteps(schedule, edges, self._patterns, share=share, rows=rows)
         self._leaks = RowLeaks(schedule)
         self._known = known
@@ -173,10 +173,10 @@ class _StepCompiler:
                 self._add([steps[place] for place in places], None, "", results)
             return
         groups: list[Group] = []
-        for partition, found in find_partitions(self._lowered, self._fpmath_mode):
+        for partition, members in find_partitions(self._lowered, self._fpmath_mode):
             results = () if partition is None else tuple(partition.output_ids)
-            groups.append((tuple([step.id for step in found]), results))
-            self._add(found, partition)
+            groups.append((tuple([step.id for step in members]), results))
+            self._add(members, partition)
         self._known.keep_groups(structure, groups)
 
     # Partitions ------------------------------------------------------------------------------------------------------
@@ -246,10 +246,10 @@ class _StepCompiler:
         if self._at is not None:
             raise NoParametersError("a partition is cut where the size decides")
         known = self._pieces[wired] = []
-        for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+        for partition, members in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
             outputs = () if partition is None else partition.output_ids
-            known.append(([steps.index(step) for step in found], [numbers.index(number) for number in outputs]))
-            self._add(found, partition, note)
+            known.append(([steps.index(step) for step in members], [numbers.index(number) for number in outputs]))
+            self._add(members, partition, note)
         self._known_pieces[place] = known  # whole now
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:

@@ -35,8 +35,8 @@ def _of_page(pattern: fusion_patterns.FusionPattern) -> DocumentedPattern:
 
 
 def _of_graph(pattern: fusion_graphs.FusionGraph, name: str) -> DocumentedPattern:
-    first, *others = (frozenset(node.kinds) for node in pattern.nodes)
-    return DocumentedPattern(name, first, frozenset().union(*others))
+    first, *further = (frozenset(node.kinds) for node in pattern.nodes)
+    return DocumentedPattern(name, first, frozenset().union(*further))
 
 
 ATTENTION = _of_graph(fusion_graphs.ATTENTION, "attention: MatMul, scale, mask, SoftMax, MatMul")

@@ -32,8 +32,8 @@ class Epilogue(NamedTuple):
     @property
     def folded(self) -> tuple[Op, ...]:
         """The ops of the steps behind the convolution, and those that were folded into their constants."""
-        step, *others = self.steps
-        return (*step.folded, *[op for link in others for op in (link.op, *link.folded)])
+        step, *consumers = self.steps
+        return (*step.folded, *[op for link in consumers for op in (link.op, *link.folded)])
 
 
 def epilogue_of(edit: Edit, step: Step) -> Epilogue:

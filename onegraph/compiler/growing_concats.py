@@ -31,17 +31,17 @@ def growing(lowered: Lowered, values: Mapping[int, Value], fixed: AbstractSet[in
     concats = [step for step in lowered.steps if step.kind == "Concat" and step.executor == "library"]
     if len(concats) < 2:
         return {}
-    found: dict[int, Step] = {}
+    growth: dict[int, Step] = {}
     latest: list[Step] = []  # Concats whose results no later one has yet
     for step in concats:
         first = next((earlier for earlier in reversed(latest) if _continues(step, earlier, values)), None)
         if first is not None and values[step.outputs[0]].dense and step.outputs[0] not in fixed:
-            found[step.id] = first
+            growth[step.id] = first
             latest.remove(first)
         result = step.outputs[0]
         if result not in fixed and all(_is_norm_of_rows(consumer) for consumer in lowered.consumers(result)):
             latest.append(step)
-    return found
+    return growth
 
 
 def placed_in(grown: Mapping[int, Step], lowered: Lowered, values: Mapping[int, Value]) -> dict[int, Value]:

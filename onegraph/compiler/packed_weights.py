@@ -51,19 +51,19 @@ class Groups(NamedTuple):
     """How scales belong to the rows of codes of a packed matrix.
 
     Attributes:
-        given: codes that share a scale in the model; 0 for a whole row.
+        present: codes that share a scale in the model; 0 for a whole row.
         kept: codes that share a scale in the kernel; 0 for a whole row.
         per_row: groups of a row in the kernel, of which the last one may be a part of one.
     """
 
-    given: int
+    present: int
     kept: int
     per_row: int
 
     @property
     def repeats(self) -> int:
         """How often the kernel has each scale."""
-        return self.given // self.kept if self.kept else 1
+        return self.present // self.kept if self.kept else 1
 
 
 def groups_of(size: int, depth: int, coding: str) -> Groups | None:
@@ -99,9 +99,9 @@ def pack(
     """
     bits = BITS[coding]
 
-    def constant(what: str, source: int, make: Callable[[], Array]) -> int:
-        key: Key = derived(("packed", what, coding, *groups, form), edit.key(source))
-        return edit.constant(edit.graph.shared.once(key, make), f"{name} ({what})", key)
+    def constant(part: str, source: int, make: Callable[[], Array]) -> int:
+        key: Key = derived(("packed", part, coding, *groups, form), edit.key(source))
+        return edit.constant(edit.graph.shared.once(key, make), f"{name} ({part})", key)
 
     rows = constant("codes", weights[0], lambda: filled_up(weights[1]()))
     factors = constant("scales", scales[0], partial(_repeated, scales[1], groups))
@@ -148,10 +148,10 @@ def numbers_of(weights: Array, is_turned: bool) -> Array:
     rest = -matrix.shape[-1] % (4 * WORDS // matrix.itemsize)
     if not rest and matrix.flags.c_contiguous:
         return matrix
-    found = aligned_empty((len(matrix), matrix.shape[-1] + rest), matrix.dtype)
-    found[:, matrix.shape[-1] :] = 0
-    _copy(matrix, found[:, : matrix.shape[-1]])
-    return found
+    padded = aligned_empty((len(matrix), matrix.shape[-1] + rest), matrix.dtype)
+    padded[:, matrix.shape[-1] :] = 0
+    _copy(matrix, padded[:, : matrix.shape[-1]])
+    return padded
 
 
 def panels_of(weights: Array, is_turned: bool) -> Array:
@@ -159,12 +159,12 @@ def panels_of(weights: Array, is_turned: bool) -> Array:
     matrix = _turned(weights, is_turned)
     depth, columns = matrix.shape
     whole, rest = divmod(columns, PANEL)
-    found = aligned_empty((whole + bool(rest), depth, PANEL), matrix.dtype)
+    panels = aligned_empty((whole + bool(rest), depth, PANEL), matrix.dtype)
     if whole:
-        _copy(matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2), found[:whole])
+        _copy(matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2), panels[:whole])
     if rest:
-        found[whole, :, :rest], found[whole, :, rest:] = matrix[:, whole * PANEL :], 0
-    return found
+        panels[whole, :, :rest], panels[whole, :, rest:] = matrix[:, whole * PANEL :], 0
+    return panels
 
 
 def window_panels(weights: Array, geometry: ConvolutionGeometry) -> Array:
@@ -200,18 +200,18 @@ def code_panels(matrices: Array) -> Array:
     """Codes (groups, depth, columns) as s8 (panels of all groups, groups of the depth, columns of a panel, group)."""
     groups, depth, columns = matrices.shape
     panels, filled = -(-columns // PANEL), -(-depth // UNIT) * UNIT
-    found = np.zeros((groups, filled, panels * PANEL), np.int8)
-    found[:, :depth, :columns] = matrices
-    parts = found.reshape(groups, filled // GROUP, GROUP, panels, PANEL).transpose(0, 3, 1, 4, 2)
+    padded = np.zeros((groups, filled, panels * PANEL), np.int8)
+    padded[:, :depth, :columns] = matrices
+    parts = padded.reshape(groups, filled // GROUP, GROUP, panels, PANEL).transpose(0, 3, 1, 4, 2)
     return np.ascontiguousarray(parts).reshape(groups * panels, filled // GROUP, PANEL, GROUP)
 
 
 def channel_lines(matrices: Array) -> Array:
     """Codes of depthwise channels (channels, taps, 1) as f32 (1, taps, channels), filled up to one panel."""
     channels, taps, _ = matrices.shape
-    found = np.zeros((1, taps, max(channels, PANEL)), np.float32)
-    found[0, :, :channels] = matrices[:, :, 0].T
-    return found
+    lines = np.zeros((1, taps, max(channels, PANEL)), np.float32)
+    lines[0, :, :channels] = matrices[:, :, 0].T
+    return lines
 
 
 def _order_of_taps(taps: tuple[int, ...], geometry: ConvolutionGeometry) -> Array:

@@ -123,7 +123,7 @@ class Pattern:
         self.places, self.n_inputs = [values.index(number) for number in (*inputs, *outputs)], len(inputs)
         self.layouts: dict[tuple[Dims, ...], PortLayout] = {}
         self.nbytes = nbytes
-        self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
+        self._duplicates: dict[CompiledPartition, list[CompiledPartition]] = {}
         # The compiled partitions, by the first one and the constants: layers may share weights, as those of ALBERT do.
         self._prepared: dict[tuple[CompiledPartition, tuple[Key, ...]], Compiled] = {}
         self._waiting: list[tuple[Compiled, Sequence[Value]]] = []  # what is postponed, and the values at its ports
@@ -171,7 +171,7 @@ class Pattern:
         compiled = self._prepared.get((known.made, weights))
         if compiled is None:
             another = known.made._another()
-            self._others.setdefault(known.made, []).append(another)
+            self._duplicates.setdefault(known.made, []).append(another)
             compiled = self._prepared[known.made, weights] = Compiled(another, known.made, known.chosen, known.in_place)
         return compiled
 
@@ -182,9 +182,9 @@ class Pattern:
         constants only.
         """
         firsts = [compiled.made for compiled, _ in self._waiting]
-        groups = [[first, *self._others.pop(first, ())] for first in firsts]
-        groups += self._others.values()
-        self._others.clear()
+        groups = [[first, *self._duplicates.pop(first, ())] for first in firsts]
+        groups += self._duplicates.values()
+        self._duplicates.clear()
         return groups
 
     @property

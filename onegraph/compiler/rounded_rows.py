@@ -62,8 +62,8 @@ def rounded_count(rows: int) -> int:
     count = present(rows)
     unit = max(EXACT, (1 << count.bit_length() - 1) // PARTS)
     rounded = -(-count // unit) * unit
-    found: int = computed(ROUNDED, rounded, rows)
-    return found
+    written: int = computed(ROUNDED, rounded, rows)
+    return written
 
 
 def _last_axis(step: Step, rank: int) -> bool:
@@ -128,7 +128,7 @@ class RoundedRows:
     """
 
     def __init__(self, schedule: Schedule, graph_inputs: frozenset[int], shared: SharedPartitions) -> None:
-        self._schedule, self._values, self._given, self._known = schedule, schedule.values, graph_inputs, shared
+        self._schedule, self._values, self._graph_inputs, self._known = schedule, schedule.values, graph_inputs, shared
         self._copies: dict[int, int] = {}  # of values in the caller's memory
 
     def rounded(self, steps: Sequence[Step], results: Sequence[int]) -> Rounded | None:
@@ -261,7 +261,7 @@ class RoundedRows:
     def _is_callers(self, number: int) -> bool:
         """Whether a value lies in the memory of the caller, or of a constant."""
         storage = self._values[self._values[number].storage]
-        return storage.id in self._schedule.returned or storage.id in self._given or storage.constant is not None
+        return storage.id in self._schedule.returned or storage.id in self._graph_inputs or storage.constant is not None
 
     def _is_own(self, number: int) -> bool:
         """Whether what lies behind a value is no other value."""

@@ -118,10 +118,10 @@ class Schedule:
 
     def take_back(self, numbers: Sequence[int]) -> bool:
         """Undo the placement of values in the memory of an output; returns whether any of them was placed."""
-        found = [number for number in numbers if number in self._placed]
-        self.viewed -= {n for number in found for n in (number, self.values[number].storage)}
-        self.values.update((number, self._placed.pop(number)) for number in found)
-        return bool(found)
+        placed = [number for number in numbers if number in self._placed]
+        self.viewed -= {n for number in placed for n in (number, self.values[number].storage)}
+        self.values.update((number, self._placed.pop(number)) for number in placed)
+        return bool(placed)
 
     def add_repeated(self, step: Step) -> bool:
         """Let a step that repeats an earlier one take its result; returns False for other steps."""

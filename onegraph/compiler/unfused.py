@@ -60,12 +60,12 @@ def unfused(partitions: Sequence[_Partition], policy: str = "") -> list[Unfused]
     for partition in partitions:
         for tensor in partition.sources:
             readers.setdefault(tensor.name, []).append(partition)
-    found = []
+    pairs = []
     for partition in partitions:
         for tensor in partition.results:
-            behind = readers.get(tensor.name, [])
-            found += [each for reader in behind for each in _pair(partition, reader, len(behind))]
-    return [one._replace(reason=ONE_BY_ONE) for one in found] if policy == "debug" else found
+            consumers = readers.get(tensor.name, [])
+            pairs += [each for reader in consumers for each in _pair(partition, reader, len(consumers))]
+    return [one._replace(reason=ONE_BY_ONE) for one in pairs] if policy == "debug" else pairs
 
 
 def _pair(first: _Partition, second: _Partition, count: int) -> list[Unfused]:

@@ -42,6 +42,6 @@ def add_view(schedule: Schedule, step: Step) -> bool:
         schedule.add_copy(view, target, step, "the result is stored as an array of its own")
     else:
         values[target.id] = view
-        what = "part of" if is_host else "other strides on"
-        schedule.note("view", step, f"no copy: {what} the same memory", step.note)
+        extent = "part of" if is_host else "other strides on"
+        schedule.note("view", step, f"no copy: {extent} the same memory", step.note)
     return True

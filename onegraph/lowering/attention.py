@@ -148,8 +148,8 @@ def attention_of_cache(
         return emit.op("CachedAttention", ends, attrs)
     dst, total = emit.ends("CachedAttention", ends, attrs, outputs=["dst", "logsumexp"])
     away = binary(emit, "Subtract", unsqueeze(emit, total, [3]), reshape(emit, sinks, numbers(1, -1, 1, 1)))
-    found = multiply(emit, cast(emit, dst, DataType.f32), unary(emit, "Sigmoid", away))
-    return cast(emit, found, dtype_of(query))
+    product = multiply(emit, cast(emit, dst, DataType.f32), unary(emit, "Sigmoid", away))
+    return cast(emit, product, dtype_of(query))
 
 
 def extended(emit: Emitter, past: Value, rows: Value, lengths: Value, total: Value) -> Value:
@@ -245,19 +245,19 @@ def bias_of(
             allowed = mask if allowed is None else emit.op("And", [allowed, mask])
         else:
             bias = cast(emit, mask, dtype)
-    nothing, never = np.zeros((), dtype.numpy), np.full((), -np.inf, dtype.numpy)
+    zero, never = np.zeros((), dtype.numpy), np.full((), -np.inf, dtype.numpy)
     if allowed is not None:
         if isinstance(allowed, np.ndarray):
-            closed: Value = np.where(allowed, nothing, never)
+            closed: Value = np.where(allowed, zero, never)
             bias = closed if bias is None else add(emit, bias, closed)
         else:
-            bias = select(emit, allowed, nothing if bias is None else bias, never)
+            bias = select(emit, allowed, zero if bias is None else bias, never)
     sees_first = mask is None and masking.lengths is None and masking.left < 0 <= masking.past
     if bias is None or masking.open or sees_first:
         return bias, None
     if isinstance(bias, np.ndarray):
-        some: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
-        return bias, None if some.all() else some
+        reachable: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
+        return bias, None if reachable.all() else reachable
     largest = reduce(emit, "ReduceMax", bias, [known_rank(bias) - 1], keep=True)
     # The library's ReduceMax returns the least finite number for a row of minus infinities.
     limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]

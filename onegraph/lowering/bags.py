@@ -55,12 +55,12 @@ def reduced_bags(emit: Emitter, kind: str, rows: Value, ends: Value, trips: Valu
     places = emit.op("CumSum", [slice_(emit, marks, [0], [-1], [0])], {"axis": 0, "exclusive": False, "reverse": False})
     dims = concat(emit, [_plus_one(emit, n_ends), numbers(*inner)], 0)
     first = np.full((1,) * len(shape), start).astype(dtype.numpy)
-    found = _scattered(emit, expand(emit, first, dims), binary(emit, "Add", places, wrong), rows, reduction)
-    found = slice_(emit, found, [1], [-1], [0])
+    bags = _scattered(emit, expand(emit, first, dims), binary(emit, "Add", places, wrong), rows, reduction)
+    bags = slice_(emit, bags, [1], [-1], [0])
     if kind == "ReduceMean":  # no rows have a mean of 0, as in PyTorch and ONNX Runtime
         counts = binary(emit, "Maximum", reshape(emit, sizes, [-1, *[1] * len(inner)]), numbers(1))
-        found = binary(emit, "Divide", found, cast(emit, counts, dtype))
-    return found if trips is None else slice_(emit, found, numbers(0), trips, [0])
+        bags = binary(emit, "Divide", bags, cast(emit, counts, dtype))
+    return bags if trips is None else slice_(emit, bags, numbers(0), trips, [0])
 
 
 def _size(emit: Emitter, value: Value) -> Value:
@@ -128,8 +128,8 @@ def loop_of_bags(emit: Emitter, body: DataGraph, captured: Sequence[Value], trip
         return None
     table, indices = inside.around(gather.inputs[0]), inside.around(part.inputs[0])
     starts, ends = (inside.turn(tensor) for tensor in part.inputs[1:3])
-    others = [None if tensor is None else tensor.value for tensor in part.inputs[3:]]
-    is_plain = all(value is not None and value.tolist() == [place] for place, value in enumerate(others))
+    bounds = [None if tensor is None else tensor.value for tensor in part.inputs[3:]]
+    is_plain = all(value is not None and value.tolist() == [place] for place, value in enumerate(bounds))
     if table is None or indices is None or starts is None or ends is None or not is_plain:
         return None
     if len(shape_of(indices) or ()) != 1 or dtype_of(starts) is not DataType.s64 or not _follow(emit, starts, ends):
@@ -152,7 +152,7 @@ def _follow(emit: Emitter, starts: Value, ends: Value) -> bool:
     op = emit.maker(ends)
     if op is None or op.kind != "Slice" or op.inputs[0] is not emit.tensor(starts):
         return False
-    begin, end, *others = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    begin, end, *bounds = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
     if begin is None or end is None or begin.tolist() != [1] or end.size != 1 or int(end.item()) < ALL:
         return False
-    return all(value is not None and value.tolist() == [place] for place, value in enumerate(others))
+    return all(value is not None and value.tolist() == [place] for place, value in enumerate(bounds))

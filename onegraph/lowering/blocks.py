@@ -67,8 +67,8 @@ def from_blocks(emit: Emitter, src: Value, image: Sequence[int], kernel: Sequenc
         after = [0, 0, *(grid[axis] - at[axis][0] - counts[axis] for axis in axes)]
         piece, inner = padded(emit, piece, before, after), tuple(begin for _, begin in at)
         sums[inner] = add(emit, sums[inner], piece) if inner in sums else piece
-    none = np.zeros((batch, channels, *grid), dtype_of(src).numpy)
-    parts = [sums.get(inner, none) for inner in product(*map(range, strides))]
+    zeros = np.zeros((batch, channels, *grid), dtype_of(src).numpy)
+    parts = [sums.get(inner, zeros) for inner in product(*map(range, strides))]
     return _interleaved(emit, parts, image, window)
 
 

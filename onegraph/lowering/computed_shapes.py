@@ -53,8 +53,8 @@ def _parts(emit: Emitter, value: Value | None, most: int, ranks: int = 1) -> Par
     if rule is None or op is None:
         return None
     if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
-        found = rule(op, InputReader(emit, most - 1))
-        emit.parts[op.id] = [*map(_held, found)] if found is not None and _is_float(op) else found
+        pieces = rule(op, InputReader(emit, most - 1))
+        emit.parts[op.id] = [*map(_held, pieces)] if pieces is not None and _is_float(op) else pieces
     return emit.parts[op.id]
 
 
@@ -122,11 +122,11 @@ def _transpose(op: Op, parts: InputReader) -> Parts | None:
 
 def _rows(value: Value | None, parts: InputReader) -> list[Parts] | None:
     """The rows of a matrix; one of a vector."""
-    found, shape = parts(value, MATRIX), None if value is None else shape_of(value)
-    if found is None or len(shape or ()) < MATRIX:
-        return None if found is None else [found]
+    cells, shape = parts(value, MATRIX), None if value is None else shape_of(value)
+    if cells is None or len(shape or ()) < MATRIX:
+        return None if cells is None else [cells]
     width = (shape or ())[-1]
-    return [found[at : at + width] for at in range(0, len(found), width)] if type(width) is int and width else None
+    return [cells[at : at + width] for at in range(0, len(cells), width)] if type(width) is int and width else None
 
 
 def _concat(op: Op, parts: InputReader) -> Parts | None:

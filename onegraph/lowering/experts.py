@@ -38,8 +38,8 @@ class PackedLayer(NamedTuple):
     def applied(self, emit: Emitter, src: Value, places: Value) -> Value:
         """The product and the sum, (tokens, choices, columns)."""
         form = {"coding": self.coding, "group": self.group, "zero": self.zero, "in_codes": self.in_codes}
-        found = packed_experts(emit, src, places, *self[:3], **form)  # type: ignore[arg-type]
-        return _biased(emit, found, self.bias, places)
+        product = packed_experts(emit, src, places, *self[:3], **form)  # type: ignore[arg-type]
+        return _biased(emit, product, self.bias, places)
 
 
 class Layer(NamedTuple):
@@ -55,8 +55,8 @@ class Layer(NamedTuple):
         return _biased(emit, squeeze(emit, matmul(emit, rows, own, transpose_b=True), [2]), self.bias, places)
 
 
-def _biased(emit: Emitter, found: Value, bias: Value | None, places: Value) -> Value:
-    return found if bias is None else add(emit, found, emit.op("Gather", [bias, places], {"axis": 0}))
+def _biased(emit: Emitter, product: Value, bias: Value | None, places: Value) -> Value:
+    return product if bias is None else add(emit, product, emit.op("Gather", [bias, places], {"axis": 0}))
 
 
 class Experts(NamedTuple):
@@ -91,6 +91,6 @@ def chosen_experts(emit: Emitter, logits: Value, count: int, weights: Value | No
 
 def mixture(emit: Emitter, src: Value, places: Value, shares: Value, experts: Experts) -> Value:
     """The sum of the results of the experts of each token times their shares, (tokens, size)."""
-    found = cast(emit, experts.applied(emit, src, places), DataType.f32)
-    total = reduce(emit, "ReduceSum", multiply(emit, found, unsqueeze(emit, shares, [2])), [1], keep=False)
+    outputs = cast(emit, experts.applied(emit, src, places), DataType.f32)
+    total = reduce(emit, "ReduceSum", multiply(emit, outputs, unsqueeze(emit, shares, [2])), [1], keep=False)
     return cast(emit, total, dtype_of(src))

@@ -35,8 +35,8 @@ def transformed(emit: Emitter, src: Value, axis: int, sign: int, scale: float, *
     dims = _dims(src)
     length, rank = dims[axis], len(dims) - (not is_real)
     if factors := _factors(length):
-        found = _in_two_axes(emit, src, axis, factors, sign, scale, is_real)
-        return part(emit, found, axis, 0, length // 2 + 1) if half else found
+        spectrum = _in_two_axes(emit, src, axis, factors, sign, scale, is_real)
+        return part(emit, spectrum, axis, 0, length // 2 + 1) if half else spectrum
     count = length // 2 + 1 if half else length
     waves = _waves(length, sign)[np.outer(np.arange(length), np.arange(count)) % length] * scale
     rows = [_parts(waves)] if is_real else [_parts(waves), _parts(1j * waves)]
@@ -57,8 +57,8 @@ def real_of_half(emit: Emitter, src: Value, axis: int, length: int, scale: float
     signs = np.array([1, -1], dtype_of(src).numpy)
     rest = binary(emit, "Multiply", emit.op("Gather", [src, order], {"axis": axis}), signs)
     whole = concat(emit, [src, rest], axis)
-    found = transformed(emit, whole, axis, 1, scale, is_real=False, half=False)
-    return reshape(emit, part(emit, found, rank, 0, 1), [*dims[:axis], length, *dims[axis + 1 : -1]])
+    spectrum = transformed(emit, whole, axis, 1, scale, is_real=False, half=False)
+    return reshape(emit, part(emit, spectrum, rank, 0, 1), [*dims[:axis], length, *dims[axis + 1 : -1]])
 
 
 def _in_two_axes(
@@ -73,10 +73,10 @@ def _in_two_axes(
     turns = _parts(_waves(length, sign)[between]).astype(dtype_of(src).numpy)
     rank = len(_dims(columns))
     turned = product(emit, columns, turns.reshape([first, second, *[1] * (rank - axis - 3), 2]))
-    found = transformed(emit, turned, axis + 1, sign, 1, is_real=False, half=False)
+    spectrum = transformed(emit, turned, axis + 1, sign, 1, is_real=False, half=False)
     order = [*range(rank)]
     order[axis], order[axis + 1] = axis + 1, axis
-    return reshape(emit, transpose(emit, found, order), [*dims[:axis], length, *_dims(found)[axis + 2 :]])
+    return reshape(emit, transpose(emit, spectrum, order), [*dims[:axis], length, *_dims(spectrum)[axis + 2 :]])
 
 
 def product(emit: Emitter, first: Value, second: Value) -> Value:
@@ -99,9 +99,9 @@ def _multiplied(emit: Emitter, src: Value, axis: int, matrix: Array, rank: int, 
     order = [*[other for other in range(rank) if other != axis], axis]
     rows = transpose(emit, src, [*order, *range(rank, len(dims))])
     outer = [dims[other] for other in order[:-1]]
-    found = matmul(emit, reshape(emit, rows, [*outer, len(matrix)]), matrix.astype(dtype_of(src).numpy))
-    found = reshape(emit, found, [*outer, *ends])
-    return transpose(emit, found, [*inverse(order), *range(rank, rank + len(ends) - 1)])
+    product = matmul(emit, reshape(emit, rows, [*outer, len(matrix)]), matrix.astype(dtype_of(src).numpy))
+    product = reshape(emit, product, [*outer, *ends])
+    return transpose(emit, product, [*inverse(order), *range(rank, rank + len(ends) - 1)])
 
 
 def _dims(value: Value) -> list[int]:
@@ -129,9 +129,9 @@ def _factors(length: int) -> tuple[int, int] | None:
 def _waves(length: int, sign: int) -> Array:
     """The roots of one, exact at quarters."""
     angles = 2 * np.pi * np.arange(length) / length
-    found: Array = np.cos(angles) + 1j * sign * np.sin(angles)
+    waves: Array = np.cos(angles) + 1j * sign * np.sin(angles)
     quarters = (4 * np.arange(length)) % length == 0
-    return np.where(quarters, np.round(found), found)
+    return np.where(quarters, np.round(waves), waves)
 
 
 def _parts(numbers: Array) -> Array:

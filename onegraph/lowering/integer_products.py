@@ -40,7 +40,7 @@ class Product:
     Attributes:
         depth: the axes of src and of the weights along which a product can be cut into parts that are added.
         columns: the axis of the weights that the columns of the result have.
-        both: the product of two f32 tensors.
+        multiply: the product of two f32 tensors.
         src_sums: codes of src without a zero point times ones in the place of known weights.
         weight_sums: ones in the place of src times known integers; None if it depends on unknown dims.
         by_column: one number for each column, shaped to broadcast with the result.
@@ -49,7 +49,7 @@ class Product:
 
     depth: tuple[int, int]
     columns: int
-    both: Callable[[Emitter, Value, Value], Value]
+    multiply: Callable[[Emitter, Value, Value], Value]
     src_sums: Callable[[Emitter, Value, Value | None, Array], Value]
     weight_sums: Callable[[Array], Array]
     by_column: Callable[[Array], Array]
@@ -123,7 +123,7 @@ def _part(emit: Emitter, src: Value, weights: IntegerWeights, src_zero: Value | 
     point = None if src_zero is None or not is_inside else reshape(emit, src_zero, numbers())
     image = _image(emit, src, point)
     kernel = dequantize(emit, weights.codes, Scale(ONE))
-    product_part = product.both(emit, image, kernel)
+    product_part = product.multiply(emit, image, kernel)
     if weights.zeros is not None:
         sums = product.src_sums(emit, src, point, weights.codes)
         zeros = weights.zeros.astype(np.float32)
@@ -194,7 +194,7 @@ def _of_unknown(
             second = slice_(emit, second, [begin], [end], [axis])
         image = _without_zero(emit, first, None if src_zero is None else (src_zero, -2))
         kernel = _without_zero(emit, second, None if zero is None else (zero, product.columns))
-        part = as_integers(emit, product.both(emit, image, kernel))
+        part = as_integers(emit, product.multiply(emit, image, kernel))
         total = part if total is None else binary(emit, "Add", total, part)
     assert total is not None
     return total
@@ -234,7 +234,7 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
     product = Product(
         (-1, -2),
         -1,
-        both=matmul,
+        multiply=matmul,
         src_sums=lambda emit, src, point, codes: _row_sums(emit, src, point, codes.shape[-2]),
         weight_sums=lambda numbers: numbers.sum(-2, keepdims=True),
         by_column=lambda values: values,
@@ -297,7 +297,7 @@ def integer_convolution(
     product = Product(
         (1, 1),
         0,
-        both=lambda emit, image, kernel: convolution(emit, image, kernel, None, window, groups=groups),
+        multiply=lambda emit, image, kernel: convolution(emit, image, kernel, None, window, groups=groups),
         src_sums=sums_of_src,
         weight_sums=sums_of_weights,
         by_column=lambda values: _along(values, len(kernel) + 1, 0),

@@ -88,8 +88,8 @@ def open_nearest(emit: Emitter, axis: Axis, sampling: Sampling) -> Value:
     summed = add(emit, multiply(emit, numerators, np.array(2)), np.array(ones))
     if parts:
         summed = add(emit, summed, multiply(emit, divisor, np.array(parts)))
-    behind = binary(emit, "Divide", summed, multiply(emit, divisor, np.array(2)))
-    return _inside(emit, add(emit, behind, np.array(-1)), open_factor(emit, axis.size - 1))
+    quotient = binary(emit, "Divide", summed, multiply(emit, divisor, np.array(2)))
+    return _inside(emit, add(emit, quotient, np.array(-1)), open_factor(emit, axis.size - 1))
 
 
 def _inside(emit: Emitter, indices: Value, last: Value) -> Value:
@@ -137,13 +137,13 @@ def open_sums(emit: Emitter, diff: Value, place: int, size: int, taps: Sequence[
     """
     order = [place, *[other for other in range(known_rank(diff)) if other != place]]
     rows = transpose(emit, diff, order)
-    count, *others = known_dims(shape_of(rows))
+    count, *trailing = known_dims(shape_of(rows))
     parts = [
-        rows if share is None else multiply(emit, rows, reshape(emit, share, [count, *[1] * len(others)]))
+        rows if share is None else multiply(emit, rows, reshape(emit, share, [count, *[1] * len(trailing)]))
         for _, share in taps
     ]
     places = [reshape(emit, some, [count, 1]) for some, _ in taps]
-    dims: Sequence[Any] = [size, *others]
+    dims: Sequence[Any] = [size, *trailing]
     zeros = emit.op("Expand", [filled(0, diff), sizes_of(emit, dims)])
     ends = [zeros, concat(emit, places, 0), concat(emit, parts, 0)]
     return transpose(emit, emit.op("ScatterND", ends, {"reduction": "add"}, edition="host"), inverse(order))
@@ -154,8 +154,8 @@ def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampli
     return _sum(
         emit,
         [
-            multiply(emit, emit.op("Gather", [src, some], {"axis": place}), reshape(emit, share, dims))
-            for some, share in open_taps(emit, axis, sampling)
+            multiply(emit, emit.op("Gather", [src, indices], {"axis": place}), reshape(emit, share, dims))
+            for indices, share in open_taps(emit, axis, sampling)
         ],
     )
 
@@ -163,12 +163,12 @@ def _sampled(emit: Emitter, src: Value, place: int, axis: Axis, sampling: Sampli
 def open_taps(emit: Emitter, axis: Axis, sampling: Sampling) -> list[tuple[Value, Value]]:
     """The indices of elements around all places, and their shares, from the first element of each place on."""
     numerators, divisor = _places(emit, axis, sampling.coordinates)
-    behind = binary(emit, "Divide", numerators, divisor)
-    rest = binary(emit, "Subtract", numerators, multiply(emit, behind, divisor))
+    quotient = binary(emit, "Divide", numerators, divisor)
+    rest = binary(emit, "Subtract", numerators, multiply(emit, quotient, divisor))
     distance = binary(emit, "Divide", cast(emit, rest, DataType.f32), cast(emit, divisor, DataType.f32))
     polynomials = _shares(sampling)
     shares = [_value_at(emit, polynomial, distance) for polynomial in polynomials]
-    stated = [add(emit, behind, np.array(number - len(shares) // 2)) for number in range(len(shares))]
+    stated = [add(emit, quotient, np.array(number - len(shares) // 2)) for number in range(len(shares))]
     last = open_factor(emit, axis.size - 1)
     indices = [_inside(emit, some, last) for some in stated]
     if sampling.exclude_outside:

@@ -18,19 +18,19 @@ def two_bits_as_four(rows: Array) -> Array:
 def unpacked_points(rows: Array, bits: int, count: int) -> Array:
     """Zero points (rows, count) of 2, 4 or 8 bits in bytes."""
     shifts = range(0, 8, bits)
-    found = np.stack([rows >> shift & ((1 << bits) - 1) for shift in shifts], -1)
-    found = found.reshape(len(rows), rows.shape[1] * len(shifts))
-    return np.ascontiguousarray(found[:, :count])
+    points = np.stack([rows >> shift & ((1 << bits) - 1) for shift in shifts], -1)
+    points = points.reshape(len(rows), rows.shape[1] * len(shifts))
+    return np.ascontiguousarray(points[:, :count])
 
 
 def packed_points(points: Array, bits: int) -> Array:
     """Zero points (rows, count) as bytes."""
     per = 8 // bits
     rows = np.pad(points, ((0, 0), (0, -points.shape[1] % per)))
-    found = np.zeros((len(rows), rows.shape[1] // per), np.uint8)
+    codes = np.zeros((len(rows), rows.shape[1] // per), np.uint8)
     for place in range(per):
-        found |= rows[:, place::per] << np.uint8(place * bits)
-    return found
+        codes |= rows[:, place::per] << np.uint8(place * bits)
+    return codes
 
 
 def packed_matmul(

@@ -100,8 +100,8 @@ class Scale:
         dims = [dim or 0 for dim in parts]
         wide = reshape(emit, value, numbers(*dims[: axis + 1], 1, *dims[axis + 1 :]))
         wide = expand(emit, wide, numbers(*dims[: axis + 1], self.block, *dims[axis + 1 :]))
-        found = reshape(emit, wide, numbers(*dims[:axis], dims[axis] * self.block, *dims[axis + 1 :]))
-        return slice_(emit, found, [0], [whole[axis] or 0], [axis])
+        repeated = reshape(emit, wide, numbers(*dims[:axis], dims[axis] * self.block, *dims[axis + 1 :]))
+        return slice_(emit, repeated, [0], [whole[axis] or 0], [axis])
 
 
 def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -> Value:
@@ -112,8 +112,8 @@ def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -
         if attrs is not None:
             return emit.op("Dequantize", [src], attrs)
         if shape_of(scale.scale) in ((), (1,)) and not is_known(src) and not is_known(scale.scale):
-            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
-            return emit.op("DynamicDequantize", [src, *one], {"qtype": "per_tensor"})
+            scalars = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicDequantize", [src, *scalars], {"qtype": "per_tensor"})
     if isinstance(src, np.ndarray) and dtype_of(scale.scale) is dtype and (form := scale.of_codes(src)) is not None:
         # The codes of weights stay what they are: a product reads them packed.
         parts = scale.scale, scale.zero
@@ -135,13 +135,13 @@ def quantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType, saturate:
         if attrs is not None:
             return emit.op("Quantize", [src], attrs, dtype=dtype)
         if shape_of(scale.scale) in ((), (1,)) and not is_known(scale.scale):
-            one = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
-            return emit.op("DynamicQuantize", [src, *one], {"qtype": "per_tensor"}, dtype=dtype)
+            parts = [None if part is None else reshape(emit, part, numbers(1)) for part in (scale.scale, scale.zero)]
+            return emit.op("DynamicQuantize", [src, *parts], {"qtype": "per_tensor"}, dtype=dtype)
     zero = None if scale.zero is None else scale.along(emit, cast(emit, scale.zero, F32), src)
-    found = codes_of(emit, src, scale.along(emit, scale.scale, src), zero, dtype, saturate)
-    if dtype in SIXTEEN_BITS and not is_known(found):
-        emit.codes[id(found)] = found, src, scale
-    return found
+    codes = codes_of(emit, src, scale.along(emit, scale.scale, src), zero, dtype, saturate)
+    if dtype in SIXTEEN_BITS and not is_known(codes):
+        emit.codes[id(codes)] = codes, src, scale
+    return codes
 
 
 def codes_of(
@@ -170,8 +170,8 @@ def _multiples(emit: Emitter, codes: Value, scale: Scale) -> Value | None:
     known = emit.codes.get(id(codes))
     if known is None or dtype_of(known[1]) is not F32:
         return None
-    attrs, others = scale.attrs(known_rank(codes)), known[2].attrs(known_rank(codes))
-    if attrs is None or attrs != others or attrs["qtype"] != "per_tensor":
+    attrs, bias_attrs = scale.attrs(known_rank(codes)), known[2].attrs(known_rank(codes))
+    if attrs is None or attrs != bias_attrs or attrs["qtype"] != "per_tensor":
         return None
     (step,), (zero,) = (np.array(attrs[name]).tolist() for name in ("scales", "zps"))
     limits = np.iinfo(str(dtype_of(codes).numpy))
@@ -187,8 +187,8 @@ def dynamic_quantize(
     """Codes for the range of src, their scale and the code of 0."""
     attrs = {"low": low, "high": high, "least": least}
     inner, order = untransposed(emit, cast(emit, src, F32))
-    codes, *others = emit.ends("DynamicQuantizeLinear", [inner], attrs, dtype=dtype)
-    return (transposed(emit, codes, order), *others)
+    codes, *ends = emit.ends("DynamicQuantizeLinear", [inner], attrs, dtype=dtype)
+    return (transposed(emit, codes, order), *ends)
 
 
 def untransposed(emit: Emitter, src: Value) -> tuple[Value, Order | None]:
@@ -223,5 +223,5 @@ def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
         return None
     if not isinstance(src.scale, np.ndarray) or not isinstance(weights.scale, np.ndarray):
         raise NotLowered("unknown scales of a bias")
-    found: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
-    return found
+    codes: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
+    return codes

@@ -106,10 +106,10 @@ def whole_layer(
     if peepholes is not None:
         whole = concat(emit, [peepholes, np.zeros((directions, units), dtype)], 1)
         beside.append(reshape(emit, whole, numbers(directions, gates, units, 1)))
-    given = matmul(emit, src, rows, of_input, transpose_b=True)
+    products = matmul(emit, src, rows, of_input, transpose_b=True)
     operands = [
         # The numbers of steps and of sequences may be unknown.
-        emit.op("StaticReshape", [given], {"shape": (0, 0, directions, gates, units), "special_zero": True}),
+        emit.op("StaticReshape", [products], {"shape": (0, 0, directions, gates, units), "special_zero": True}),
         in_blocks(
             emit,
             reshape(emit, recurrence, numbers(directions, gates, units, units)),
@@ -142,11 +142,11 @@ def in_blocks(emit: Emitter, recurrence: Value, *beside: Value) -> Value:
     missing = np.zeros((directions, gates, blocks * LANES - units, units + len(beside)), dtype_of(recurrence).numpy)
     whole = concat(emit, [concat(emit, [recurrence, *beside], 3), missing], 2)
     parts = reshape(emit, whole, numbers(directions, gates, blocks, LANES, -1))
-    found = transpose(emit, parts, (0, 2, 4, 1, 3))
-    if not isinstance(found, np.ndarray):
-        return found
-    aligned = aligned_empty(found.shape, found.dtype)  # the kernel reads whole cache lines
-    aligned[...] = found
+    packed = transpose(emit, parts, (0, 2, 4, 1, 3))
+    if not isinstance(packed, np.ndarray):
+        return packed
+    aligned = aligned_empty(packed.shape, packed.dtype)  # the kernel reads whole cache lines
+    aligned[...] = packed
     return aligned
 
 

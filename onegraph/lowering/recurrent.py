@@ -114,7 +114,7 @@ class Direction:
 def _directions(emit: Emitter, call: Call, weights: Value, sizes: Sequence[int]) -> list[Direction]:
     directions, gates, units = sizes
     functions = activations_of(call)
-    each = len(functions) // directions
+    per_direction = len(functions) // directions
     ends = [0, units, units + 1, *([units + 2] if call.flag("peepholes") else [])]
     rows = [from_blocks(emit, weights, units, *pair) for pair in pairwise(ends)]
 
@@ -122,12 +122,12 @@ def _directions(emit: Emitter, call: Call, weights: Value, sizes: Sequence[int])
         cut = slice_(emit, value, [*place], [at + 1 for at in place], [0, 1])
         return reshape(emit, cut, numbers(units, -1) if value is rows[0] else numbers(units))
 
-    found = []
+    result = []
     for at in range(directions):
         factors, biases, *peepholes = ([part(row, at, gate) for gate in range(gates)] for row in rows)
-        activations = functions[at * each : (at + 1) * each]
-        found.append(Direction(emit, call, factors, biases, peepholes[0] if peepholes else None, activations))
-    return found
+        activations = functions[at * per_direction : (at + 1) * per_direction]
+        result.append(Direction(emit, call, factors, biases, peepholes[0] if peepholes else None, activations))
+    return result
 
 
 def composed_recurrence(
@@ -157,8 +157,8 @@ def composed_recurrence(
         states: dict[int, Value] = {}
         is_reversed = call.string("direction") == "reverse" or at == 1
         for time in range(steps)[::-1] if is_reversed else range(steps):
-            given = [cut(inputs, (batch, units), _0=time, _2=at, _3=gate) for gate in range(sizes[1])]
-            after, memory_after = direction.step(given, state, memory)
+            gates_in = [cut(inputs, (batch, units), _0=time, _2=at, _3=gate) for gate in range(sizes[1])]
+            after, memory_after = direction.step(gates_in, state, memory)
             states[time] = after
             if ends is not None:
                 lives = emit.op("Less", [np.array(time, dtype_of(ends).numpy), ends])

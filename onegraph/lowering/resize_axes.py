@@ -156,8 +156,8 @@ def is_alike(axis: Axis, expected: Sampling, plain: Sampling) -> bool:
     stated = Axis(axis.size, axis.count, axis.count / axis.size)
     if plain.mode == "nearest":
         return bool((nearest(axis, expected) == nearest(stated, plain)).all())
-    wanted, found = (shares_of(*one).matrix(axis.size) for one in ((axis, expected), (stated, plain)))
-    return bool(np.allclose(wanted, found, rtol=0, atol=1e-6))
+    wanted, actual = (shares_of(*one).matrix(axis.size) for one in ((axis, expected), (stated, plain)))
+    return bool(np.allclose(wanted, actual, rtol=0, atol=1e-6))
 
 
 def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:

@@ -40,10 +40,10 @@ class Shares(NamedTuple):
 
     def matrix(self, size: int) -> Array:
         """The matrix (count, size) of the weights."""
-        found: Array = np.zeros((len(self.indices), size))
+        dense: Array = np.zeros((len(self.indices), size))
         rows, taps = np.nonzero(self.indices >= 0)
-        np.add.at(found, (rows, self.indices[rows, taps]), self.weights[rows, taps])
-        return found
+        np.add.at(dense, (rows, self.indices[rows, taps]), self.weights[rows, taps])
+        return dense
 
 
 def windows(begins: Array, ends: Array, weights: Array) -> Shares:

@@ -141,9 +141,9 @@ def run(
         return
     if status == lib.onegraph_bad_index:
         number, place, index = answer
-        given = arrays[number]
-        assert given is not None
-        where = [int(coordinate) for coordinate in np.unravel_index(place, given.shape)]
+        read = arrays[number]
+        assert read is not None
+        where = [int(coordinate) for coordinate in np.unravel_index(place, read.shape)]
         raise IndexError(f"index {index} at {where} of {ports[number]} is out of range")
     if status == OUT_OF_MEMORY:
         raise MemoryError(f"{name} needs more memory than there is")

@@ -48,20 +48,20 @@ def _numbers(step: Step) -> Numbers:
 
 def _numbers_of_cache(step: Step) -> Numbers:
     call = call_of(step)
-    given = {
+    numbers = {
         "mask": call.input("mask") is not None,
         "scale": scale_of(call),
         "window": min(call.s64("window"), MOST_TOKENS),
         "softcap": _limit(call.f32("softcap")),
     }
-    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **PLAIN, **given}
+    return {"backward": False, "lengths": True, "causal": True, "past": 0, "plain": False, **PLAIN, **numbers}
 
 
 def _numbers_of_scores(step: Step) -> Numbers:
-    given = {name: number for name, number in step.attrs.items() if name != "masked"}
+    numbers = {name: number for name, number in step.attrs.items() if name != "masked"}
     rest = {"backward": False, "lengths": False, "causal": False, "past": 0, "window": 0, "mask": step.attrs["masked"]}
-    limit = {"softcap": _limit(float(given.get("softcap", 0.0)))}  # type: ignore[arg-type]
-    return {**rest, **PLAIN, **given, **limit}
+    limit = {"softcap": _limit(float(numbers.get("softcap", 0.0)))}  # type: ignore[arg-type]
+    return {**rest, **PLAIN, **numbers, **limit}
 
 
 def _limit(softcap: float) -> float:

@@ -78,12 +78,12 @@ def packed(kernel: str, numbers: Numbers) -> tuple[int, ...]:
     Raises:
         KeyError: a number or a word is missing or unknown.
     """
-    given, code = {"level": LEVEL, **numbers}, list[int]()
+    values, code = {"level": LEVEL, **numbers}, list[int]()
     fields = fields_of(kernel)
     if unknown := numbers.keys() - {field.name for field in fields}:
         raise KeyError(f"the kernel {kernel} has no numbers {sorted(unknown)}")
     for field in fields:
-        code += _codes(field, given[field.name])
+        code += _codes(field, values[field.name])
     return tuple(code)
 
 
@@ -91,13 +91,13 @@ def _codes(field: Field, number: Number) -> Iterator[int]:
     if field.is_real:
         yield from struct.unpack("i", struct.pack("f", number))
         return
-    for each in number if field.is_list and not isinstance(number, (str, int, float)) else [number]:
-        if isinstance(each, str) and each not in field.words:
-            raise KeyError(f"{field.name}={each!r}; expected one of {', '.join(field.words)}")
-        if isinstance(each, str):
-            yield field.words.index(each)
+    for entry in number if field.is_list and not isinstance(number, (str, int, float)) else [number]:
+        if isinstance(entry, str) and entry not in field.words:
+            raise KeyError(f"{field.name}={entry!r}; expected one of {', '.join(field.words)}")
+        if isinstance(entry, str):
+            yield field.words.index(entry)
         else:
-            yield each if is_whole(each) else int(each)  # type: ignore[arg-type]
+            yield entry if is_whole(entry) else int(entry)  # type: ignore[arg-type]
 
 
 class KernelSource(NamedTuple):

@@ -13,8 +13,8 @@ NOTE = "by onegraph, which reads the packed rows alone"
 def _numbers(step: Step) -> Numbers:
     call, depth = call_of(step), call_of(step).s64("depth")
     group = call.s64("group")
-    given = {"coding": call.string("coding"), "group": group if group < depth else 0, "zero": call.s64("zero")}
-    return {**given, "zeros": call.input("zps") is not None}
+    numbers = {"coding": call.string("coding"), "group": group if group < depth else 0, "zero": call.s64("zero")}
+    return {**numbers, "zeros": call.input("zps") is not None}
 
 
 def _numbers_of_step(step: Step) -> Numbers:

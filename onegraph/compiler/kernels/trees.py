@@ -29,8 +29,8 @@ TYPES = {DataType.float64: "f64"}
 
 def _walks_end(values: Sequence[Value]) -> bool:
     """Whether the tables of trees are constants through which every walk ends at weights of targets."""
-    src, nodes, roots, weights, *others, dst = values
-    targets, starts = [*others[1:], None, None][:2]
+    src, nodes, roots, weights, *further, dst = values
+    targets, starts = [*further[1:], None, None][:2]
     tables = [None if value is None else value.constant for value in (nodes, roots, targets, starts)]
     needed = [value for value in (nodes, roots, targets, starts) if value is not None]
     if tables[0] is None or tables[1] is None or any(value.constant is None for value in needed):

@@ -19,14 +19,14 @@ def _sizes(step: Step) -> list[Any] | None:
     """The dims of a Shape, or the first number and the step of a Range; None if they are not known."""
     inputs = step.op.inputs
     if step.op.kind == "Shape":
-        found: Sequence[Any] | None = None if inputs[0] is None else inputs[0].shape
+        sizes: Sequence[Any] | None = None if inputs[0] is None else inputs[0].shape
     else:
         arrays = [None if tensor is None else tensor.value for tensor in inputs]
         first_and_step = [array.ravel().tolist()[0] for array in arrays[::2] if array is not None]
-        found = None if any(array is None for array in arrays) else first_and_step
-    if found is None or not all(is_whole(size) and -LARGEST <= size < LARGEST for size in found):
+        sizes = None if any(array is None for array in arrays) else first_and_step
+    if sizes is None or not all(is_whole(size) and -LARGEST <= size < LARGEST for size in sizes):
         return None
-    return [*found]
+    return [*sizes]
 
 
 def _numbers(step: Step) -> Numbers:

@@ -115,8 +115,8 @@ def is_without_last(graph: Lowered, step: Step, whole: int) -> bool:
     (*rows, size), (result,) = graph.values[whole].shape, step.outputs
     if step.kind != "Slice" or step.inputs[0] != whole or graph.values[result].shape != (*rows, size - 1):
         return False
-    given = [graph.values[number].constant for number in step.inputs[1:]]
-    constants = [None if array is None or array.size != 1 else int(array.reshape(-1)[0]) for array in given]
+    arrays = [graph.values[number].constant for number in step.inputs[1:]]
+    constants = [None if array is None or array.size != 1 else int(array.reshape(-1)[0]) for array in arrays]
     return constants[:1] == [0] and constants[2:] in ([len(rows)], [-1], [len(rows), 1], [-1, 1])
 
 

@@ -39,17 +39,17 @@ def with_views(edit: Edit, step: Step, factor: int | None) -> list[Step]:
     (softmax,) = (member for member in step.members if member.kind == "SoftMax")
     if len(edit.values[result].shape) > RANKS[0]:
         query, key, value, *mask = (_joined(edit, product, number, views) for number in (query, key, value, *mask))
-        found = edit.values.like(result, "heads", joined_shape(edit.values[result].shape))
-        behind = [_reshaped(edit, product, found, result)]
-        return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(found,)), *behind]
-    heads, behind = edit.values[softmax.inputs[0]].shape[:3], list[Step]()
+        heads_value = edit.values.like(result, "heads", joined_shape(edit.values[result].shape))
+        after = [_reshaped(edit, product, heads_value, result)]
+        return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(heads_value,)), *after]
+    heads, after = edit.values[softmax.inputs[0]].shape[:3], list[Step]()
     if edit.values[query].shape[:3] != heads:
         query, source_id = edit.values.like(query, "query", (*heads, edit.values[query].shape[3])), query
         views.append(_reshaped(edit, product, source_id, query))
     if edit.values[result].shape[:3] != heads:
-        found = edit.values.like(result, "heads", (*heads, edit.values[result].shape[3]))
-        behind, result = [_reshaped(edit, product, found, result)], found
-    return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(result,)), *behind]
+        heads_value = edit.values.like(result, "heads", (*heads, edit.values[result].shape[3]))
+        after, result = [_reshaped(edit, product, heads_value, result)], heads_value
+    return [*views, step._replace(inputs=(query, key, value, *mask), outputs=(result,)), *after]
 
 
 def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
@@ -59,13 +59,13 @@ def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
     apart = graph.maker(wide.inputs[0]) if wide is not None and wide.kind in ("Expand", "Tile") else None
     if wide is None or apart is None or apart.kind not in ("StaticReshape", "Unsqueeze"):
         return heads, 1
-    own, before, behind, shape = (
+    own, before, after, shape = (
         graph.values[number].shape for number in (apart.inputs[0], wide.inputs[0], wide.outputs[0], heads)
     )
-    if len(own) != 4 or len(behind) != 5 or before != (*own[:2], 1, *own[2:]):
+    if len(own) != 4 or len(after) != 5 or before != (*own[:2], 1, *own[2:]):
         return heads, 1
-    count = behind[2]
-    is_whole = behind == (*own[:2], count, *own[2:]) and shape == (own[0], own[1] * count, *own[2:])
+    count = after[2]
+    is_whole = after == (*own[:2], count, *own[2:]) and shape == (own[0], own[1] * count, *own[2:])
     return (apart.inputs[0], count) if is_whole else (heads, 1)
 
 
@@ -75,9 +75,9 @@ def _joined(edit: Edit, step: Step, value: int, views: list[Step]) -> int:
     shape = joined_shape(own)
     if before is not None or len(own) < RANKS[0] or own == shape:
         return value if before is None else before
-    found = edit.values.like(value, "heads", shape)
-    views.append(_reshaped(edit, step, value, found))
-    return found
+    heads = edit.values.like(value, "heads", shape)
+    views.append(_reshaped(edit, step, value, heads))
+    return heads
 
 
 def joined_shape(shape: Dims) -> Dims:
@@ -91,8 +91,8 @@ def before_joining(graph: Lowered, value: int) -> int | None:
     maker = graph.maker(value)
     if maker is None or maker.kind not in ("Unsqueeze", "StaticReshape"):
         return None
-    source, given = graph.values[maker.inputs[0]], graph.values[value]
-    return source.id if source.shape == joined_shape(given.shape) and source.dtype is given.dtype else None
+    source, target = graph.values[maker.inputs[0]], graph.values[value]
+    return source.id if source.shape == joined_shape(target.shape) and source.dtype is target.dtype else None
 
 
 def _reshaped(edit: Edit, step: Step, source: int, target: int) -> Step:

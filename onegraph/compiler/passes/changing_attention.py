@@ -95,11 +95,15 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     joint = scores.joint or graph.values[product.outputs[0]].shape
     if scores.joint:
         # The rows of heads that share keys and values were one matrix.
-        before, behind = graph.maker(query), graph.only_consumer(result)
+        before, consumer = graph.maker(query), graph.only_consumer(result)
         if before is not None and is_reshape(graph, before) and graph.values[before.inputs[0]].shape[:3] == joint[:3]:
             query = before.inputs[0]
-        if behind is not None and is_reshape(graph, behind) and graph.values[behind.outputs[0]].shape[:3] == joint[:3]:
-            (result,), members = behind.outputs, [*members, behind]
+        if (
+            consumer is not None
+            and is_reshape(graph, consumer)
+            and graph.values[consumer.outputs[0]].shape[:3] == joint[:3]
+        ):
+            (result,), members = consumer.outputs, [*members, consumer]
     own = graph.values[query].shape
     if not _fit(graph, (*joint[:-1], own[-1]) if scores.joint else own, key, value, joint, scores.mask, turned):
         return None

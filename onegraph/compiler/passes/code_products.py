@@ -150,10 +150,10 @@ def _put(
     step = tail.steps[0]
     note = f"{step.note}; {FOR_CODES}" if step.note else FOR_CODES
     made = step.instead(kernel.executor, inputs, (tail.result,), attrs=attrs, note=note)
-    others = [op for link in (*makers, *tail.steps[1:]) for op in (link.op, *link.folded) if op is not step.op]
+    folded_ops = [op for link in (*makers, *tail.steps[1:]) for op in (link.op, *link.folded) if op is not step.op]
     for link in tail.steps:
         edit.replace(link)
-    folded = tuple(dict.fromkeys([*step.folded, *others]))
+    folded = tuple(dict.fromkeys([*step.folded, *folded_ops]))
     edit.replace(tail.steps[-1], made._replace(members=tail.steps, folded=folded))
     edit.spare(makers)
 
@@ -200,10 +200,10 @@ def _source(edit: Edit, number: int) -> CodeSource | None:
     if codes.dtype not in CODES or codes.constant is not None:
         return None
     if maker.kind == "Dequantize":
-        found = coding(maker)
-        if found is None or not _are_codes([found.zero], codes.dtype):
+        coded = coding(maker)
+        if coded is None or not _are_codes([coded.zero], codes.dtype):
             return None
-        return CodeSource(codes.id, maker, found.scale, found.zero, None)
+        return CodeSource(codes.id, maker, coded.scale, coded.zero, None)
     if maker.kind != "DynamicDequantize" or maker.attrs.get("qtype", "per_tensor") != "per_tensor":
         return None
     scales, *zeros = [edit.values[end] for end in maker.inputs[1:]]
@@ -240,8 +240,8 @@ def _weights(edit: Edit, step: Step) -> CodeWeights | None:
     count = codes.shape[axis]
     scales, zeros = (maker.attrs.get(name) for name in ("scales", "zps"))
     if maker.attrs.get("qtype", "per_tensor") == "per_channel":
-        given = maker.attrs.get("axis", 1)
-        if not isinstance(given, int) or given % len(codes.shape) != axis:
+        axis_of_codes = maker.attrs.get("axis", 1)
+        if not isinstance(axis_of_codes, int) or axis_of_codes % len(codes.shape) != axis:
             return None
     factors = np.array(scales, np.float32).reshape(-1)
     points = np.array([0] if zeros is None else zeros, np.int64).reshape(-1)
@@ -257,59 +257,60 @@ def _constants(
     step: Step,
     source: CodeSource,
     weights: CodeWeights,
-    one: CodeProduct,
+    product: CodeProduct,
     geometry: ConvolutionGeometry | None,
 ) -> tuple[int, ...]:
     """The constants of the kernel: panels, scales, sums, and zero points if some are not 0."""
     value, part = edit.values[weights.codes], step.part
     assert part is not None
     assert value.constant is not None
-    codes, columns = value.constant, one.groups * one.columns
+    codes, columns = value.constant, product.groups * product.columns
     shift = 0 if codes.dtype == np.int8 else SIGNED
     points = np.broadcast_to(weights.zeros - shift, columns)
     is_turned = geometry is None and part.call.flag("transpose_b")
-    form = (is_turned, one.groups, "" if geometry is None else geometry.weights_format, one.is_depthwise)
+    form = (is_turned, product.groups, "" if geometry is None else geometry.weights_format, product.is_depthwise)
 
     def matrices() -> Array:
-        found: Array = np.subtract(matrices_of(codes, is_turned, geometry), shift, dtype=np.int32)
-        return found
+        shifted: Array = np.subtract(matrices_of(codes, is_turned, geometry), shift, dtype=np.int32)
+        return shifted
 
-    def numbers(what: str, make: Callable[[], Array], numbers_of: Array) -> int:
-        key = derived(("code products", what, form, numbers_of.tobytes()), edit.key(value.id))
-        return edit.constant(edit.graph.shared.once(key, make), f"{value.name} ({what})", key)
+    def numbers(part: str, make: Callable[[], Array], numbers_of: Array) -> int:
+        key = derived(("code products", part, form, numbers_of.tobytes()), edit.key(value.id))
+        return edit.constant(edit.graph.shared.once(key, make), f"{value.name} ({part})", key)
 
     def without(zeros: Array) -> Array:
-        found: Array = np.subtract(matrices(), zeros.reshape(one.groups, 1, one.columns))
-        return found
+        shifted: Array = np.subtract(matrices(), zeros.reshape(product.groups, 1, product.columns))
+        return shifted
 
-    fill = _channel_filled if one.is_depthwise else _panel_filled
-    lines = channel_lines if one.is_depthwise else code_panels
-    subtracted = points if one.is_depthwise else np.zeros(columns, np.int64)
+    fill = _channel_filled if product.is_depthwise else _panel_filled
+    lines = channel_lines if product.is_depthwise else code_panels
+    subtracted = points if product.is_depthwise else np.zeros(columns, np.int64)
     ends = [
         numbers("panels", lambda: lines(without(subtracted)), subtracted),
         numbers(
             "scales",
             lambda: fill(
-                np.broadcast_to(np.multiply(weights.scales, np.float32(source.scale), dtype=np.float32), columns), one
+                np.broadcast_to(np.multiply(weights.scales, np.float32(source.scale), dtype=np.float32), columns),
+                product,
             ),
             np.append(weights.scales, np.float32(source.scale)),
         ),
-        numbers("sums", lambda: fill(without(points).sum(1).reshape(-1), one, np.int32), points),
+        numbers("sums", lambda: fill(without(points).sum(1).reshape(-1), product, np.int32), points),
     ]
-    if points.any() and not one.is_depthwise:
-        ends.append(numbers("zero points", lambda: fill(points, one, np.int32), points))
+    if points.any() and not product.is_depthwise:
+        ends.append(numbers("zero points", lambda: fill(points, product, np.int32), points))
     return tuple(ends)
 
 
-def _panel_filled(array: Array, one: CodeProduct, dtype: type = np.float32) -> Array:
+def _panel_filled(array: Array, product: CodeProduct, dtype: type = np.float32) -> Array:
     """Numbers of columns, those of each group filled up to whole panels."""
-    found: Array = np.zeros((one.groups, -(-one.columns // PANEL) * PANEL), dtype)
-    found[:, : one.columns] = array.reshape(one.groups, one.columns)
-    return found.reshape(-1)
+    padded: Array = np.zeros((product.groups, -(-product.columns // PANEL) * PANEL), dtype)
+    padded[:, : product.columns] = array.reshape(product.groups, product.columns)
+    return padded.reshape(-1)
 
 
-def _channel_filled(array: Array, one: CodeProduct, dtype: type = np.float32) -> Array:
+def _channel_filled(array: Array, product: CodeProduct, dtype: type = np.float32) -> Array:
     """Numbers of depthwise channels, filled up to one panel."""
-    found: Array = np.zeros(max(one.groups, PANEL), dtype)
-    found[: one.groups] = array.reshape(-1)
-    return found
+    padded: Array = np.zeros(max(product.groups, PANEL), dtype)
+    padded[: product.groups] = array.reshape(-1)
+    return padded

@@ -49,21 +49,21 @@ class _Coded(NamedTuple):
 
 
 def _read_codes(edit: Edit, step: Step) -> None:
-    query, key, value, *others = step.inputs
+    query, key, value, *rest = step.inputs
     ends = [edit.values[number] for number in (query, *step.outputs[:1])]
     if any(0 in edit.values[number].shape for number in step.inputs) or any(end.dtype not in FLOATS for end in ends):
         return
-    found = [_coded(edit, number) for number in (key, value)]
-    if found == [None, None]:
+    pair = [_coded(edit, number) for number in (key, value)]
+    if pair == [None, None]:
         return
-    parts = [number if each is None else each.codes for number, each in zip((key, value), found, strict=True)]
-    steps = [number for each in found if each is not None for number in (each.scales, each.zeros)]
-    axes = [0 if each is None else each.axis for each in found]
+    parts = [number if each is None else each.codes for number, each in zip((key, value), pair, strict=True)]
+    steps = [number for each in pair if each is not None for number in (each.scales, each.zeros)]
+    axes = [0 if each is None else each.axis for each in pair]
     attrs = {**numbers_of(step), **dict(zip(("key_axis", "value_axis"), axes, strict=True))}
-    inputs = (query, *parts, *steps, *others)
+    inputs = (query, *parts, *steps, *rest)
     made = step.instead(EXECUTOR, inputs, step.outputs, attrs=attrs, note=OF_CODES)
     edit.replace(step, made._replace(members=step.members))
-    edit.spare([maker for each in found if each is not None for maker in each.makers])
+    edit.spare([maker for each in pair if each is not None for maker in each.makers])
 
 
 def _coded(edit: Edit, number: int) -> _Coded | None:
@@ -75,15 +75,15 @@ def _coded(edit: Edit, number: int) -> _Coded | None:
         maker = edit.graph.maker(number)
     if maker is None or len(edit.values[number].shape) != RANK:
         return None
-    found = _multiplied(edit, maker) if maker.kind == "Multiply" else _dequantized(edit, maker, number)
-    return None if found is None else found._replace(makers=[*makers, *found.makers])
+    codes = _multiplied(edit, maker) if maker.kind == "Multiply" else _dequantized(edit, maker, number)
+    return None if codes is None else codes._replace(makers=[*makers, *codes.makers])
 
 
 def _dequantized(edit: Edit, maker: Step, number: int) -> _Coded | None:
     """The operands of a Dequantize or DynamicDequantize."""
     if base_of(schema_of(maker.op)).kind not in DEQUANTIZATIONS or maker.op.outputs[0].id != number:
         return None
-    call, source, (_, *given) = call_of(maker), maker.op.inputs[0], maker.op.inputs
+    call, source, (_, *rest) = call_of(maker), maker.op.inputs[0], maker.op.inputs
     assert source is not None
     codes, qtype = edit.values[source.id], call.string("qtype")
     if codes.dtype not in CODES or (qtype == "per_group" and not _broadcasts(call.s64s("group_shape"), codes.shape)):
@@ -93,7 +93,7 @@ def _dequantized(edit: Edit, maker: Step, number: int) -> _Coded | None:
         if call.has("zps"):
             points = edit.constant(np.array(call.s64s("zps"), np.int32), "zero points")
     else:
-        factor, zero = (*given, None)[:2]
+        factor, zero = (*rest, None)[:2]
         assert factor is not None
         scales, points = factor.id, None if zero is None else zero.id
     axis = call.s64("axis") % RANK if qtype == "per_channel" else 0
@@ -118,8 +118,8 @@ def _multiplied(edit: Edit, product: Step) -> _Coded | None:
         if maker is None or maker.op.kind != "Cast" or maker.op.edition != HOST:
             continue
         codes = edit.values[maker.inputs[0]]
-        others = [edit.values[each].shape for each in (scales, *([] if points is None else [points]))]
-        if codes.dtype in CODES and all(_fits(shape, codes.shape) for shape in others):
+        shapes = [edit.values[each].shape for each in (scales, *([] if points is None else [points]))]
+        if codes.dtype in CODES and all(_fits(shape, codes.shape) for shape in shapes):
             return _operands(edit, codes.id, scales, points, RANK - 1, [*makers, maker])
     return None
 

@@ -218,7 +218,7 @@ def _computed(step: Step, arrays: Sequence[Array], result: Value) -> Array | Non
     op = Op(step.id, step.op.kind if is_host else step.kind, ins, (out,), attrs, "", HOST if is_host else DEFAULT)
     try:
         with np.errstate(all="ignore"):
-            (found,) = run_op(op, arrays)
+            (computed,) = run_op(op, arrays)
     except OneGraphError:
         return None
-    return np.ascontiguousarray(found) if prod(found.shape) == COUNT else None
+    return np.ascontiguousarray(computed) if prod(computed.shape) == COUNT else None

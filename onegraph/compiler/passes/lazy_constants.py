@@ -91,15 +91,15 @@ class LazyConstants:
         while waiting:
             value = self.values[waiting[-1]]
             if value.constant is None:
-                found = self.shared.find(self._keys[value.id])
-                if found is None:
+                array = self.shared.find(self._keys[value.id])
+                if array is None:
                     maker = self._makers[value.id]
                     if missing := [source for source in maker.sources if self.values[source].constant is None]:
                         waiting += missing
                         continue
                     self._compute(maker)
                 else:
-                    self.values[value.id] = value._replace(constant=found)
+                    self.values[value.id] = value._replace(constant=array)
             waiting.pop()
         contents = self.values[number].constant
         assert contents is not None

@@ -75,16 +75,16 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def finite_values(lowered: Lowered, given: Mapping[int, float] = NOTHING) -> frozenset[int]:
+def finite_values(lowered: Lowered, known: Mapping[int, float] = NOTHING) -> frozenset[int]:
     """The values that a graph computes from 8-bit codes, and that are finite for all contents of its inputs.
 
     Args:
         lowered: the graph.
-        given: bounds of the magnitude of some inputs, for contents that keep to them.
+        known: bounds of the magnitude of some inputs, for contents that keep to them.
     """
-    if not given and not any(step.kind == "Dequantize" for step in lowered.steps):
+    if not known and not any(step.kind == "Dequantize" for step in lowered.steps):
         return frozenset()
-    values, bounds = lowered.values, dict(given)
+    values, bounds = lowered.values, dict(known)
     for step in lowered.steps:
         rule = RULES.get(step.kind)
         if rule is None or step.executor not in ("library", "copy", "view") or len(step.outputs) != 1:

@@ -45,7 +45,7 @@ def multiply_packed(edit: Edit, options: Options) -> None:
 
     Steps on constants alone stay as they are, as a later pass computes them, unless they read sizes that are open.
     """
-    found = _PackedProducts(edit, options)
+    products = _PackedProducts(edit, options)
     constants = {
         number
         for number, value in edit.graph.values.items()
@@ -55,7 +55,7 @@ def multiply_packed(edit: Edit, options: Options) -> None:
         if step.inputs and constants.issuperset(step.inputs):
             constants.update(step.outputs)
             continue
-        made = found.gathered(step) if step.op.edition == HOST and step.op.kind in GATHERS else found.made(step)
+        made = products.gathered(step) if step.op.edition == HOST and step.op.kind in GATHERS else products.made(step)
         if made is not None:
             edit.replace(step, made)
 
@@ -272,8 +272,8 @@ class _PackedProducts:
             "zero": packed.zero,
             "zeros": packed.has_zeros,
         }
-        table_, *others = packed.values
-        ends = (table_, numbers, *others)
+        table_, *further = packed.values
+        ends = (table_, numbers, *further)
         return step.instead(PACKED_GATHER.executor, ends, step.outputs, kind=step.kind, attrs=attrs, note=OF_ROWS)
 
     def _is_gathered(self, step: Step, indices: int) -> bool:
@@ -320,7 +320,7 @@ class _Parameters:
         if call.schema.has_attribute("scales"):
             zeros = np.array(call.s64s("zps") if call.has("zps") else [0])
             constants = np.array(call.f32s("scales"), np.float32), zeros if zeros.any() else None
-        self._given = [*constants, None]
+        self._constants = [*constants, None]
 
     def _runs_along(self, axis: int) -> bool:
         return self._axis == len(self._shape) + axis
@@ -333,14 +333,14 @@ class _Parameters:
 
     def arranged(self, place: int, depth_axis: int) -> Array | None:
         """The scales (0) or zero points (1) as (columns, groups); None if there are none."""
-        given, columns = self._given[place], self._shape[-2 if depth_axis == -1 else -1]
-        if given is None:
+        constant, columns = self._constants[place], self._shape[-2 if depth_axis == -1 else -1]
+        if constant is None:
             return None
         if self._qtype == "per_group":
-            matrix: Array = given.reshape(given.shape[-2:])
+            matrix: Array = constant.reshape(constant.shape[-2:])
             matrix = matrix if depth_axis == -1 else matrix.T
             repeats = columns // len(matrix)
             return np.ascontiguousarray(np.repeat(matrix, repeats, 0) if repeats > 1 else matrix)
         if self._qtype == "per_channel" and not self._runs_along(depth_axis):
-            return given.reshape(columns, 1)
-        return np.full((columns, 1), given.reshape(-1)[:1])
+            return constant.reshape(columns, 1)
+        return np.full((columns, 1), constant.reshape(-1)[:1])

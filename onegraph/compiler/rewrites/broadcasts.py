@@ -53,13 +53,13 @@ def binary(call: Call) -> Form | None:
         widened = "an operand along every other axis has a reference kernel only, unless it is widened"
         return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=widened)
     if kind in SYMMETRIC:
-        found = parts.add(kind, 1, ends[0])
+        form_result = parts.add(kind, 1, ends[0])
     elif kind == "Subtract":
         minus = np.full((1,) * len(shape), -1, _numpy(parts, 1))
-        found = parts.add("Add", parts.add("Multiply", 1, minus), ends[0])
+        form_result = parts.add("Add", parts.add("Multiply", 1, minus), ends[0])
     else:
-        found = divide(parts, ends[0], 1)
-    return parts.form(found, note=note)
+        form_result = divide(parts, ends[0], 1)
+    return parts.form(form_result, note=note)
 
 
 def _widened(parts: FormBuilder, operand: int, result: Dims) -> Source:

@@ -63,9 +63,14 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
     if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
         return None
     parts, strides = FormBuilder(call), call.s64s("strides")
-    unit_steps, none = (1,) * len(strides), (0,) * len(strides)
-    window: dict[str, Any] = {"strides": strides, "kernel": unit_steps, "pads_begin": none, "pads_end": none}
+    unit_steps, no_padding = (1,) * len(strides), (0,) * len(strides)
+    window: dict[str, Any] = {
+        "strides": strides,
+        "kernel": unit_steps,
+        "pads_begin": no_padding,
+        "pads_end": no_padding,
+    }
     met = parts.add("AvgPool", 0, exclude_pad=True, data_format=call.string("data_format"), **window)
-    attrs = {**rewrite.attrs, "strides": unit_steps, "pads_begin": none, "pads_end": none}
+    attrs = {**rewrite.attrs, "strides": unit_steps, "pads_begin": no_padding, "pads_end": no_padding}
     result = parts.add("ConvolutionBackwardWeights", met, 1, outputs=result_types(call), **attrs)
     return parts.form(result, note=f"{GRADIENT_OF_STRIDED_PIXELS.instead}: {GRADIENT_OF_STRIDED_PIXELS.told}")

@@ -42,10 +42,10 @@ def open_form(call: Call) -> Form | None:
     keep_dims = call.flag("keep_dims")
     if kind in PLAIN:
         return form_of(Rewrite(kind, {"axes": axes, "keep_dims": keep_dims}, (0,)), call)
-    before, behind = NORMS[kind]
+    before, following = NORMS[kind]
     parts = FormBuilder(call)
     result = parts.add("ReduceSum", parts.add(before, 0), axes=axes, keep_dims=keep_dims)
-    return parts.form(result if behind is None else parts.add(behind, result), note=f"{before}, ReduceSum")
+    return parts.form(result if following is None else parts.add(following, result), note=f"{before}, ReduceSum")
 
 
 def _is_full(tensor: TensorType | None) -> bool:

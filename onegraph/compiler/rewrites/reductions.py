@@ -103,8 +103,8 @@ def mean_backward(call: Call) -> Form | None:
     parts = FormBuilder(call)
     gradient_shape, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
-    everything = kernel == shape[1:-1] and math.prod(gradient_shape[:-1]) == 1
-    if call.string("data_format") != "NXC" or not everything or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
+    is_global = kernel == shape[1:-1] and math.prod(gradient_shape[:-1]) == 1
+    if call.string("data_format") != "NXC" or not is_global or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
         return None
     if any(call.s64s(name, len(kernel)) != (0,) * len(kernel) for name in ("pads_begin", "pads_end")):
         return None
@@ -153,9 +153,9 @@ def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, sh
 def _add_step(parts: FormBuilder, source: Source, shape: Dims, dtype: DataType) -> Source:
     """Add the sum of a value, reshaped to three axes, over the second axis."""
     before, count, after = shape
-    given = parts.type(source).dtype
-    assert given is not None
-    is_pooled = after > 1 and given is dtype is F32 and math.prod(shape) in POOLED
+    sum_dtype = parts.type(source).dtype
+    assert sum_dtype is not None
+    is_pooled = after > 1 and sum_dtype is dtype is F32 and math.prod(shape) in POOLED
     if is_pooled and count <= MAX_POOLED:
         return _add_pooled(parts, source, shape)
     is_narrow = 1 < after <= FEW_COLUMNS and MAX_POOLED < count < MAX_ELEMENTS
@@ -166,7 +166,11 @@ def _add_step(parts: FormBuilder, source: Source, shape: Dims, dtype: DataType) 
     if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= MIN_ELEMENTS:
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
-    if after == 1 and given is dtype and not _has_short_rows([(False, before), (True, count)], given, SHORT_SUM):
+    if (
+        after == 1
+        and sum_dtype is dtype
+        and not _has_short_rows([(False, before), (True, count)], sum_dtype, SHORT_SUM)
+    ):
         matrix = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", matrix, axes=(1,), keep_dims=True)
     if count >= MAX_ELEMENTS:  # a MatMul would need gigabytes of ones
@@ -174,10 +178,10 @@ def _add_step(parts: FormBuilder, source: Source, shape: Dims, dtype: DataType) 
         return parts.cast(parts.add("ReduceSum", matrix, axes=(1,), keep_dims=True), dtype)
     result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
     if after == 1:
-        unit_column = np.ones((count, 1), given.numpy)
+        unit_column = np.ones((count, 1), sum_dtype.numpy)
         return parts.add("MatMul", parts.reshape(source, (before, count)), unit_column, outputs=(result,))
     batch = () if before == 1 else (before,)
-    unit_column = np.ones((*(1 for _ in batch), 1, count), given.numpy)
+    unit_column = np.ones((*(1 for _ in batch), 1, count), sum_dtype.numpy)
     return parts.add("MatMul", unit_column, parts.reshape(source, (*batch, count, after)), outputs=(result,))
 
 

@@ -137,9 +137,9 @@ def _pool(call: Call) -> Rewrite | None:
         assert covering is not None
         # With rounding down, every end padding from here up to one stride more gives the same window positions. The
         # given one is among them for all open sizes, whatever remainder they leave.
-        end, given = covering.end, window.end
-        is_common = is_open([end]) and given >= 0 and end <= given and given < end + window.stride
-        end = given if is_common else max(end, 0)
+        end, end_padding = covering.end, window.end
+        is_common = is_open([end]) and end_padding >= 0 and end <= end_padding and end_padding < end + window.stride
+        end = end_padding if is_common else max(end, 0)
         if end - covering.end >= window.stride:
             return None
         begins.append(window.begin)

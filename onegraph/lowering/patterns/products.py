@@ -61,12 +61,12 @@ def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
         sources.append(source)
         batch, *own = known_dims(wide[:-2])
         (heads if len(wide) == 4 else of_groups).add((batch, math.prod(own)))
-    found = heads | of_groups
+    batch_axes = heads | of_groups
     # Keys that are repeated for the heads of a group have an axis for these. Of queries, the reshape may be elsewhere.
-    is_whole = len(op.inputs) == 2 and shape is not None and None not in shape and len(found) == 1
+    is_whole = len(op.inputs) == 2 and shape is not None and None not in shape and len(batch_axes) == 1
     if shape is None or not is_whole or (not of_groups and any(len(source.shape or ()) != 4 for source in sources)):
         return None
-    (own_heads,) = found
+    (own_heads,) = batch_axes
     fours = [
         source
         if len(source.shape or ()) == 4

@@ -85,11 +85,11 @@ def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
         return None
     factors = np.array(right.attrs["scales"], np.float32)
     points = np.array(right.attrs.get("zps") or [0] * factors.size, np.int64)
-    found = integer_matmul(emit, src, np.ascontiguousarray(weights), zero, points if points.any() else None)
+    product = integer_matmul(emit, src, np.ascontiguousarray(weights), zero, points if points.any() else None)
     # An infinite scale makes every number NaN, as 0 * inf does.
     finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
-    found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, finite, factors))
-    return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
+    product = multiply(emit, cast(emit, product, DataType.f32), multiply(emit, finite, factors))
+    return product if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, product, op.inputs[2])
 
 
 @rewrites("MatMul")
@@ -115,7 +115,7 @@ def packed_codes(emit: Emitter, op: Op) -> Value | None:
         points = small
     if points is not None and points.dtype == np.int32:
         return None
-    found = packed_matmul(
+    product = packed_matmul(
         emit,
         operand_of(op),
         np.ascontiguousarray(packed(codes, 4)[:, : codes.shape[1] // 2]),
@@ -126,7 +126,7 @@ def packed_codes(emit: Emitter, op: Op) -> Value | None:
         zero=0,
         in_codes=False,
     )
-    return found if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, found, op.inputs[2])
+    return product if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, product, op.inputs[2])
 
 
 @rewrites("Convolution")
@@ -177,8 +177,13 @@ def scaled_channels(emit: Emitter, op: Op) -> Value | None:
         return None
     whole = {"scales": [1.0], "zps": [*zeros], "qtype": "per_tensor"}
     factors = (np.repeat(scales, len(codes) // groups) * own).astype(np.float32).tolist()
-    each = {"scales": factors, "zps": np.broadcast_to(points, len(codes)).tolist(), "qtype": "per_channel", "axis": 0}
-    ends = emit.op("Dequantize", [src.inputs[0]], whole), emit.op("Dequantize", [codes], each)
+    by_channel = {
+        "scales": factors,
+        "zps": np.broadcast_to(points, len(codes)).tolist(),
+        "qtype": "per_channel",
+        "axis": 0,
+    }
+    ends = emit.op("Dequantize", [src.inputs[0]], whole), emit.op("Dequantize", [codes], by_channel)
     return again(emit, op, [*ends, *op.inputs[2:]])
 
 

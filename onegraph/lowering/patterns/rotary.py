@@ -34,10 +34,10 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         if first is None or second is None:
             continue
         for pairs, sin in either(second):
-            found = _source(emit, pairs)
-            cos = next((operand_ for value, operand_ in either(first) if found and value is found.src), None)
-            if found is not None and cos is not None and _fit(found.src, cos, sin):
-                return rotated(emit, found.src, cos, sin, interleaved=found.interleaved, whole=True)
+            pairing = _source(emit, pairs)
+            cos = next((operand_ for value, operand_ in either(first) if pairing and value is pairing.src), None)
+            if pairing is not None and cos is not None and _fit(pairing.src, cos, sin):
+                return rotated(emit, pairing.src, cos, sin, interleaved=pairing.interleaved, whole=True)
     return None
 
 
@@ -47,8 +47,8 @@ def in_halves(emit: Emitter, op: Op) -> Value | None:
     shape = op.outputs[0].shape
     if shape is None or len(shape) != 4 or len(op.inputs) != 2 or op.attrs.get("axis") not in (-1, 3):
         return None
-    found = _turned_by(emit, op, is_near=False)
-    return _partly(emit, op) if found is None else found
+    rotation = _turned_by(emit, op, is_near=False)
+    return _partly(emit, op) if rotation is None else rotation
 
 
 @rewrites("StaticReshape", of_known_dims=True)

@@ -178,10 +178,10 @@ def _axes(shape: Sequence[int], chain: Sequence[Op]) -> list[Atom] | None:
         if op.kind == "StaticTranspose":
             axes = [axes[axis] for axis in integers(op, "order")]
             continue
-        found = _cut([atom for axis in axes for atom in axis if atom[0] != 1], _dims(op.outputs[0].shape))
-        if found is None:
+        cut = _cut([atom for axis in axes for atom in axis if atom[0] != 1], _dims(op.outputs[0].shape))
+        if cut is None:
             return None
-        axes = found
+        axes = cut
     whole = [_whole(axis) for axis in axes]
     return None if None in whole else [atom for atom in whole if atom is not None]
 
