@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph import reference, view
@@ -519,8 +520,7 @@ def test_a_page_shows_variables_and_their_next_values():
 @pytest.mark.parametrize("command", ["bench", "show", "run", "verify"])
 def test_commands_take_graphs_with_variables(command, tmp_path):
     training_step().save(tmp_path / "g.json")
-    arguments = [sys.executable, "-m", "onegraph", command, str(tmp_path / "g.json")]
-    found = subprocess.run(arguments, capture_output=True, text=True)
+    found = onegraph(command, tmp_path / "g.json")
     assert found.returncode == 0, found.stderr
     assert found.stdout
 

@@ -1,14 +1,13 @@
 """The one-to-one objects in correct use; test_malformed has the incorrect uses."""
 
 import itertools
-import os
-import subprocess
 import sys
 import threading
 import weakref
 
 import numpy as np
 import pytest
+from helpers.executables import in_a_process
 from helpers.interrupts import interrupted
 
 import onegraph as og
@@ -249,8 +248,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory as Linux states it")
 def test_large_scratch_lies_where_intermediates_lay():
     """The transposed operand takes 32 MB, and the result of ReLU, which nobody reads then, 49 MB."""
-    run = subprocess.run([sys.executable, "-c", ROOM], check=True, capture_output=True, text=True)
-    assert int(run.stdout) < 16 * 1024, run.stdout
+    assert int(in_a_process(ROOM)) < 16 * 1024
 
 
 def test_engines():
@@ -716,9 +714,7 @@ assert os.waitpid(child, 0)[1] == 0
 @pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="threads can be set for OpenMP only")
 @pytest.mark.parametrize("what", ["convolution", "gradient"])
 def test_forked_child_refuses_kernels_for_lost_threads(what):
-    done = subprocess.run([sys.executable, "-c", FORKS, what], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    refusal, *right = done.stdout.splitlines()
+    refusal, *right = in_a_process(FORKS, what).splitlines()
     assert "before a fork" in refusal if what == "gradient" else "compile it again here" in refusal
     assert right == ["True"] * (1 if what == "gradient" else 2)
 
@@ -760,21 +756,13 @@ def refused(error, text, function, *arguments):
 """
 
 
-def in_a_process(script, threads=1):
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-3000:]}"
+def alone(script, threads=1):
+    setting = f"\nog.set_num_threads({threads})\n" if library.RUNTIME == "OpenMP" else ""
+    in_a_process(PRELUDE + setting + script)
 
 
 def test_op_belongs_to_one_graph_or_partition():
-    in_a_process("""
+    alone("""
 first, second = relu(0, lt(0), lt(1)), relu(1, lt(1), lt(2))
 graph = capi.Graph()
 graph.add_op(first)
@@ -796,7 +784,7 @@ partition.compile()
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize("inputs", ["undef", "constant"])
 def test_computed_tensors_are_never_constant(policy, inputs):
-    in_a_process(f"""
+    alone(f"""
 ends = [lt(0), lt(1, property={inputs!r}), lt(2, property="constant"), lt(3, property="constant")]
 graph = graph_of(
     capi.Op(0, "MatMul", inputs=ends[:2], outputs=ends[2:3]),
@@ -817,7 +805,7 @@ for factor in (1, 2, 3):
 
 
 def test_constant_must_be_produced_before_it_is_read():
-    in_a_process("""
+    alone("""
 (partition,) = graph_of(
     capi.Op(0, "Add", inputs=[lt(0), lt(0)], outputs=[lt(1, property="constant")]),
     capi.Op(1, "Multiply", inputs=[lt(1, property="constant")] * 2, outputs=[lt(2)]),
@@ -833,7 +821,7 @@ partition.compile()
 
 @pytest.mark.skipif(library.RUNTIME == "SYCL", reason="no kernel of it belongs to a thread")
 def test_thread_affine_kernels_are_not_cached():
-    in_a_process(
+    alone(
         """
 capi.set_compiled_partition_cache_capacity(16)
 x, w = lt(0, (8, 64, 28, 28)), lt(2, (64, 64, 3, 3))
@@ -869,7 +857,7 @@ assert capi.get_compiled_partition_cache_capacity() == 16
 
 
 def test_interrupted_set_data_handle_keeps_one_array():
-    in_a_process("""
+    alone("""
 ends = [lt(0, (64, 64)), lt(1, (64, 64))]
 compiled, stream = graph_of(relu(0, *ends)).partitions()[0].compile(), capi.Stream()
 source, target = (capi.Tensor(tensor, np.ones(tensor.shape, np.float32)) for tensor in ends)
@@ -969,7 +957,7 @@ def test_rejects_weak_proxies():
 
 
 def test_signal_handlers_and_reprs_do_not_deadlock():
-    in_a_process("""
+    alone("""
 class Loud:
     def __repr__(self):
         data.set_data_handle(np.zeros(4, np.float32))

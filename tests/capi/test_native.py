@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import SANITIZED
+from helpers.executables import in_a_process
 
 import onegraph as og
 from onegraph import capi
@@ -190,8 +191,7 @@ for order in orders:
         gc.collect()
 print("done")
 """
-    done = child(code)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert in_a_process(code) == "done\n"
 
 
 def test_releasing_an_executable_calls_no_python():
@@ -272,8 +272,7 @@ for used_before in (False, True):
     lent.clear()
 print("done")
 """
-    done = child(code)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert in_a_process(code) == "done\n"
 
 
 @pytest.mark.parametrize("ending", ["", "held['self'] = held", "sys.exit(0)", "raise SystemExit", "gc.disable()"])
@@ -311,9 +310,9 @@ for number in itertools.count():
         break
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 """
-    done = child(code)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a leaked kernel would take far more
+    assert int(in_a_process(code)) < 30_000, (
+        "kilobytes"
+    )  # engines are never destroyed; a leaked kernel would take far more
 
 
 # Settings of the process, each in another process ---------------------------------------------------------------------
@@ -454,9 +453,7 @@ sys.exit(PAST if moment > 0 else 0)
 
 
 def test_signal_handler_compilation_fixes_the_constant_cache():
-    done = child(SWITCH)
-    assert done.returncode == 0, done.stderr
-    assert 5 < int(done.stdout) < 39
+    assert 5 < int(in_a_process(SWITCH)) < 39
 
 
 def test_constant_cache_capacity_needs_a_newer_library():

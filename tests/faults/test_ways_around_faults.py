@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import draws
+from helpers.executables import in_a_process
 from helpers.fault_subjects import fused
 
 import onegraph as og
@@ -416,9 +417,7 @@ np.testing.assert_allclose(g.compile()(**inputs), run(g, inputs)["y"], rtol=1e-5
 
 
 def test_batch_norm_training_with_relu_reads_gapped_elements() -> None:
-    command = [sys.executable, "-c", TRAINED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    in_a_process(TRAINED)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ def onegraph(*arguments, **options):
     It is forked from a process that has imported the package. With other options than ``input`` and ``cwd``, such as an
     environment, the command is started from its file.
     """
-    words = [*map(str, arguments)]
+    words = ["-m", "onegraph", *map(str, arguments)]
     if options.keys() - {"input", "cwd"} or not hasattr(os, "fork"):
-        command = [sys.executable, "-m", "onegraph", *words]
+        command = [sys.executable, *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
-    return run_forked("helpers.command_server", words, options.get("input") or "", options.get("cwd"))
+    return run_forked("helpers.forked_python", words, options.get("input") or "", options.get("cwd"))

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 
 import onegraph as og
+from helpers.fork_server import run_forked
 
 F32 = np.float32
 
@@ -44,14 +45,16 @@ def at_once(count, work):
     return results
 
 
-def in_a_process(code, **environment):
-    """Run ``code`` in a new Python process; returns its output."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
+def forked_python(code, *arguments, **environment):
+    """The finished process of ``code``, with arguments, and variables that are read after Python has started."""
+    if hasattr(os, "fork"):
+        return run_forked("helpers.forked_python", ["-c", code, *map(str, arguments)], environment=environment)
+    command, environment = [sys.executable, "-c", code, *map(str, arguments)], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+
+
+def in_a_process(code, *arguments, **environment):
+    """What ``code`` prints in a process of its own that has imported the package: see ``forked_python``."""
+    done = forked_python(code, *arguments, **environment)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout

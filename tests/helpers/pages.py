@@ -181,7 +181,7 @@ class Runner:
 def shell(command: str) -> subprocess.CompletedProcess[str]:
     """Run a command with the ``python`` and ``onegraph`` of this process."""
     if re.fullmatch(r"onegraph( [^|&;<>$*?`(){}\\\n]+)?", command) and hasattr(os, "fork"):
-        return run_forked("helpers.command_server", shlex.split(command)[1:], environment={"COLUMNS": "100"})
+        return run_forked("helpers.forked_python", ["-m", *shlex.split(command)], environment={"COLUMNS": "100"})
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONSAFEPATH": "1"}
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env=environment)

@@ -1,13 +1,11 @@
 """The convolution family in every edition that has it, against the definition."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from conftest import draws
 from helpers import convolution_cases as cases
 from helpers import specification
+from helpers.executables import in_a_process
 
 import onegraph as og
 from onegraph import reference
@@ -319,9 +317,7 @@ assert (g.compile()(source=src, result=np.ones((4, 16, 1), og.bf16.numpy)).astyp
     ],
 )
 def test_gradient_reads_no_memory_behind_its_source(kind, size, channels, stride):
-    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind, *map(str, (size, channels, stride))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    in_a_process(AT_THE_END_OF_MEMORY, kind, size, channels, stride)
 
 
 @pytest.mark.library

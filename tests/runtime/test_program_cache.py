@@ -1,13 +1,12 @@
 """The programs of an executable: one for each shape, kept, counted, shared by threads."""
 
 import itertools
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
-from helpers.executables import at_once, filled, rows_summed
+from helpers.executables import at_once, filled, in_a_process, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
@@ -202,8 +201,7 @@ gc.set_threshold(0)
 info = model.cache_info()
 assert asked > 500 and info.size <= info.capacity and info.misses - info.evictions == info.size, info
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    in_a_process(script)
 
 
 def test_bound_run_survives_eviction():

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from helpers.command_line import onegraph
+from helpers.executables import forked_python
 
 import onegraph as og
 from onegraph._util import worker_process
@@ -224,14 +225,14 @@ def test_code_of_a_finding_reproduces_the_outcome(findings):
     chosen = [next(f for f in findings.values() if f.verdict == verdict) for verdict in ("stricter", "version", "text")]
     for finding in chosen:
         assert len(finding.code.splitlines()) <= 12
-        done = subprocess.run([sys.executable, "-c", finding.code], capture_output=True, text=True, timeout=60)
+        done = forked_python(finding.code)
         outcome = done.stdout.split("outcome='")[1].split("'")[0]
         assert outcome in {row.outcome.outcome for row in finding.rows}, done.stderr
 
 
 def test_code_of_a_correction_is_right_as_meant(findings):
     finding = findings["text:correction:hyphens"]  # of ops whose scales must be positive
-    done = subprocess.run([sys.executable, "-c", finding.code], capture_output=True, text=True, timeout=60)
+    done = forked_python(finding.code)
     assert "outcome='right'" in done.stdout, done.stderr
 
 
