@@ -1,6 +1,9 @@
 """verify judges the file of a model of ONNX by ONNX Runtime, and notices what an import or a call gets wrong."""
 
 import json
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -69,6 +72,22 @@ WRONG_IMPORTS = {
     "one batch only": (one("Relu"), one("Relu", ports=[("x", TensorProto.FLOAT, [2, 16])]), "error"),
     "old weights": (one("MatMul", {"w": WEIGHTS}), one("MatMul", {"w": WEIGHTS + np.float32(0.01)}), "numbers"),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process(tmp_path_factory):
+    """One process of ONNX Runtime, which takes half a second to start, runs the models of all tests."""
+    runner = onnx_runtime.Runtime(tmp_path_factory.mktemp("arrays"))
+
+    @contextmanager
+    def shared():
+        with TemporaryDirectory() as folder:
+            yield runner, Path(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify_model, "runtime", shared)
+        yield
+    runner.close()
 
 
 def save(model, path):
@@ -146,7 +165,8 @@ def verify(*arguments, code):
     return done.stdout
 
 
-def test_the_command_judges_the_model(tmp_path):
+def test_the_command_judges_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(verify_model, "runtime", onnx_runtime.runtime)
     path = save(RIGHT["product"], tmp_path / "model.onnx")
     assert "model: right: " in verify(path, code=0)
     shown = verify(path, "--mb", 4, code=0)
