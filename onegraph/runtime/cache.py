@@ -141,11 +141,14 @@ class CacheRun:
                 others = [other for other, array in self._inputs.items() if not isinstance(array, Cache)]
                 raise ArgumentError(f"run: unknown name {shown(name)}; inputs that are no Cache: {', '.join(others)}")
         with self._busy:
-            self._inputs.update(arrays)
+            before, self._inputs = self._inputs, {**self._inputs, **arrays}
             try:
                 return self._run()
             except StatusError as error:
                 raise self._programs.recover(error) from None
+            except ArgumentError:
+                self._inputs = before
+                raise
 
     __call__ = run
 

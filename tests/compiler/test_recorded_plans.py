@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from helpers.called_graphs import chosen_rows, copied, counter, gated, grown, repeated, reshaped, strided
+from helpers.called_graphs import CALLED
 from helpers.near_graphs import near
 from helpers.open_graphs import IMAGES, MATRICES, opened
 from helpers.pass_graphs.attended import attention
@@ -105,15 +105,15 @@ def of_programs():
         shape = (None, 16) if made in MATRICES else (None, 4, 8, 8)
         arrays = [[np.ones((size, *shape[1:]), np.float32)] for size in OPEN_SIZES]
         collect(f"open {made.__name__}", called(opened(made, shape), arrays))
-    for make in (counter, copied, grown, chosen_rows, repeated, gated, reshaped, strided):
-        graph, given = make()
-        collect(f"called {make.__name__}", called(graph, [given] * 3))
+    for make in CALLED:
+        graph, given, *options = make()
+        collect(f"called {make.__name__}", called(graph, [given] * 3, **dict(*options)))
     return {name: digest(lines) for name, lines in PROGRAMS.items()}
 
 
-def called(graph, calls):
+def called(graph, calls, **options):
     """An executable that was called with arrays."""
-    model = graph.compile()
+    model = graph.compile(**options)
     for arrays in calls:
         model(*arrays)
     return model

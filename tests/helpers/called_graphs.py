@@ -10,6 +10,7 @@ import onegraph as og
 from .host_cases import body
 
 F32 = np.float32
+DTYPES = {"int64": og.s64, "bool": og.boolean, "float32": og.f32}
 
 
 def counted(*shape, dtype=F32, start=1):
@@ -112,19 +113,101 @@ def chosen_rows():
     return g, [counted(3, 3)]
 
 
-def repeated():
-    def turn(g):
-        state = g.add(g.input("s0", "f32", (3,)), g.input("c0", "f32", ()))
-        return {"going": g.constant(np.array(True)), "t0": state, "y0": g.add(state, state)}
+def loop(make_body, starts, results=(), shapes=(), scanned=(), **attrs):
+    """A graph of a Loop over states that begin with ``starts``, and its inputs; ``shapes`` are of its outputs."""
 
+    def make():
+        g, arrays = og.Graph(), [np.array(3), np.array(True), *starts, *scanned, np.array(2, F32), counted(5, 3)]
+        names = ["trips", "going", *[f"s{n}" for n in range(len(starts))], *[f"x{n}" for n in range(len(scanned))]]
+        ends = [
+            g.input(name, DTYPES[array.dtype.name], array.shape)
+            for name, array in zip([*names, "step", "table"], arrays, strict=True)
+        ]
+        said = {"body": body(make_body), "n_states": len(starts), "n_scanned": len(scanned), **attrs}
+        said["result_axes"] = (0,) * len(results)
+        said["shapes"] = tuple(number for shape in shapes for number in (len(shape), *shape))
+        ports = ["dst", *[f"dst_{number}" for number in range(1, len(shapes))]]
+        found = g.op("Loop", ends, said, dtype="f32", outputs=ports, edition="host")
+        found = found if isinstance(found, tuple) else (found,)
+        for number, tensor in enumerate(found):
+            g.output(f"end{number}", tensor)
+        return g, arrays
+
+    make.__name__ = make_body.__name__
+    return make
+
+
+def going(g):
+    return g.constant(np.array(True))
+
+
+def state_and_rows(g):
+    state = g.add(g.input("s0", "f32", (3,)), g.input("c0", "f32", ()))
+    return {"going": going(g), "t0": state, "y0": g.add(state, state)}
+
+
+def while_small(g):
+    state = g.multiply(g.input("s0", "f32", ()), g.input("c0", "f32", ()))
+    other = g.add(g.input("s1", "f32", ()), state)
+    return {"going": g.op("Less", [other, g.constant(F32(9))], edition="host"), "t0": state, "t1": other, "y0": other}
+
+
+def rows_by_number(g):
+    row = g.op("Gather", [g.input("c1", "f32", (5, 3)), g.input("i", "s64", ())], {"axis": 0}, edition="host")
+    return {"going": going(g), "t0": g.add(g.input("s0", "f32", (3,)), row)}
+
+
+def exchanged(g):
+    one, two = g.input("s0", "f32", (3,)), g.input("s1", "f32", (3,))
+    return {"going": going(g), "t0": two, "t1": g.add(one, two)}
+
+
+def columns(g):
+    column = g.input("x0", "f32", (2,))
+    return {"going": going(g), "t0": g.add(g.input("s0", "f32", (2,)), column), "y0": g.multiply(column, column)}
+
+
+def only_rows(g):
+    return {"going": going(g), "y0": g.square(g.input("c0", "f32", ()))}
+
+
+UNKNOWN = -1
+LOOPS = [
+    loop(state_and_rows, [counted(3)], ["y0"], [(3,), (UNKNOWN, 3)]),
+    loop(while_small, [np.array(1, F32), np.array(0, F32)], ["y0"], [(), (), (UNKNOWN,)]),
+    loop(rows_by_number, [counted(3)], (), [(3,)]),
+    loop(exchanged, [counted(3), counted(3, start=5)], (), [(3,), (3,)]),
+    loop(columns, [counted(2)], ["y0"], [(2,), (UNKNOWN, 2)], [counted(2, 3)], axes=(1,), reversed=(1,)),
+    loop(only_rows, [], ["y0"], [(UNKNOWN,)]),
+]
+
+
+def joined_shape():
+    """A shape that is joined from an input and a constant."""
     g = og.Graph()
-    trips, x, step = g.input("trips", og.s64, ()), g.input("x", og.f32, (3,)), g.input("step", og.f32, ())
-    ends = [trips, g.constant(np.array(True)), x, step]
-    attrs = {"body": body(turn), "n_states": 1, "result_axes": (0,), "shapes": (1, 3, 2, -1, 3)}
-    last, all_ = g.op("Loop", ends, attrs, dtype="f32", outputs=["dst", "dst_1"], edition="host")
-    g.output("last", last)
-    g.output("all", all_)
-    return g, [np.array(3), counted(3), np.array(2, F32)]
+    x, first = g.input("x", og.f32, (2, 6)), g.input("first", og.s64, (1,))
+    shape = g.op("Concat", [first, g.constant(np.array([2]), dtype=og.s64)], {"axis": 0}, edition="host")
+    g.output("y", g.relu(g.op("Reshape", [x, shape], edition="host")))
+    return g, [counted(2, 6), np.array([6])]
+
+
+def two_caches():
+    g = og.Graph()
+    for name in ("key", "value"):
+        past, new = g.input(name, og.f32, (1, None, 4)), g.input(f"new_{name}", og.f32, (1, 2, 4))
+        g.output(f"present_{name}", g.concat(past, new, axis=1))
+    g.output("sum", g.reduce_sum(g.tensor("present_key"), axes=[1]))
+    return g, [counted(1, 3, 4), counted(1, 2, 4), counted(1, 3, 4, start=9), counted(1, 2, 4)]
+
+
+def with_options(make, **options):
+    """The same graph, compiled with options."""
+
+    def made():
+        return (*make(), options)
+
+    made.__name__ = " ".join([make.__name__, *map(str, options.values())])
+    return made
 
 
 def gated():
@@ -137,3 +220,26 @@ def gated():
     ends = [g.input("is_on", og.boolean, ()), g.input("x", og.f32, (2, 3)), g.input("row", og.f32, (3,))]
     g.output("y", g.op("If", ends, bodies, dtype="f32", edition="host"))
     return g, [np.array(True), counted(2, 3), counted(3)]
+
+
+CALLED = [
+    sums,
+    scalars,
+    strided,
+    rows,
+    two_open,
+    reshaped,
+    joined_shape,
+    counter,
+    copied,
+    grown,
+    two_caches,
+    chosen_rows,
+    gated,
+    *LOOPS,
+    *map(number_of, ("bf16", "f16", "s8", "u8", "s32", "boolean", "s64")),
+    *[with_options(make, policy="debug") for make in (chosen_rows, rows, copied)],
+    *[with_options(make, reproducible=True) for make in (chosen_rows, rows, grown, counter)],
+    with_options(two_open, threads=1),
+    with_options(sums, fallback=False),
+]

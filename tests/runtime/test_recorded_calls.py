@@ -1,6 +1,6 @@
 """What calls say and give: the record calls.json of results, errors and counters.
 
-Each executable of ``GRAPHS`` gets arrays of all forms, writes into arrays of all forms, is bound and warmed up. A line
+Each executable of ``CALLED`` gets arrays of all forms, writes into arrays of all forms, is bound and warmed up. A line
 has the result or the error, and which counters have changed: copies, programs, runs that a cache grew in. Numbers are
 whole, so that every CPU computes the same. The record has digests of the lines.
 ``python tests/runtime/test_recorded_calls.py`` prints them, and writes the record anew with ``--keep``.
@@ -8,51 +8,25 @@ whole, so that every CPU computes the same. The record has digests of the lines.
 
 from __future__ import annotations
 
+import itertools
+import os
 import pickle
+import re
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.called_graphs import (
-    chosen_rows,
-    copied,
-    counter,
-    gated,
-    grown,
-    number_of,
-    repeated,
-    reshaped,
-    rows,
-    scalars,
-    strided,
-    sums,
-    two_open,
-)
+from helpers.called_graphs import CALLED
 from helpers.recorded import digest, keep, kept
 
+import onegraph as og
 from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.capi.settings import has_avx2
 from onegraph.native.library import VERSION
 
 KEPT = Path(__file__).parents[1] / "recorded" / "calls.json"
-
-
-GRAPHS = [
-    sums,
-    scalars,
-    strided,
-    rows,
-    two_open,
-    reshaped,
-    counter,
-    copied,
-    grown,
-    chosen_rows,
-    repeated,
-    gated,
-    *map(number_of, ("bf16", "f16", "s8", "u8", "s32", "boolean", "s64")),
-]
 
 
 class Subclass(np.ndarray):
@@ -64,6 +38,9 @@ class Producer:
 
     def __init__(self, array):
         self._array = array
+
+    def __repr__(self):
+        return "Producer()"
 
     def __dlpack__(self, **options):
         return self._array.__dlpack__(**options)
@@ -220,6 +197,67 @@ def bound_calls(model, given):
     yield "bound and changed", changed
 
 
+def cached_calls(model, given):
+    """Runs on caches, whose memory is part of the executable's inputs."""
+    names = [port.name for port in model.inputs]
+    is_past = [name in ("past", "key", "value") for name in names]
+    arrays = dict(zip(names, map(aligned, given), strict=True))
+    for name, axis, capacity in itertools.product(names, (-2, 0, 5), (1, 9)):
+        yield (
+            f"a cache as {name} {axis} {capacity}",
+            lambda a=(name, axis, capacity): model.bind(**{**arrays, a[0]: og.Cache(arrays[a[0]], a[2], a[1])}).run(),
+        )
+    if not any(is_past):
+        return
+    caches = {name: og.Cache(arrays[name], 9, -2) for name, is_cache in zip(names, is_past, strict=True) if is_cache}
+    others = {name: array for name, array in arrays.items() if name not in caches}
+    run, cache = model.bind(**arrays | caches), next(iter(caches.values()))
+    yield "one cache twice", lambda: model.bind(**arrays | dict.fromkeys(caches, cache)).run()
+    yield "one of the caches", lambda: model.bind(**{**arrays, next(iter(caches)): cache}).run()
+    yield "warmed up", lambda: run.warm_up(2)
+    for number in range(2):
+        yield f"run {number}", lambda: [repr(cache), run(), run.outputs]
+    yield "run with others", lambda: [run(**{name: array + 1 for name, array in others.items()}), run.run()]
+    yield "run with a cache", lambda: run(**caches)
+    yield "run with an unknown name", lambda: run(other=given[0])
+    yield "run with another shape", lambda: run(**{name: array[..., :1] for name, array in others.items()})
+    yield "run on", lambda: [run(), cache]
+    for length in (2, 0, 100, -1, "1"):
+        yield f"length {length!r}", lambda length=length: [setattr(cache, "length", length), cache, len(cache)]
+    yield "of uneven lengths", lambda: [run(), [*caches.values()]]
+    for number in range(4):
+        yield f"until it is full {number}", lambda: [run(), [*caches.values()]]
+    yield "warmed up when full", lambda: run.warm_up(2)
+    yield "warmed up for none", lambda: run.warm_up(0)
+    yield "pickled", lambda: pickle.dumps(run)
+
+
+def variable_calls(model, given):
+    """What is read from and written to variables."""
+    variables = model.variables
+    value = aligned(np.full((2, 2), 7, np.float32))
+    for name in (*variables, "other", 3):
+        yield f"read {name}", lambda name=name: variables[name]
+        yield f"deleted {name}", lambda name=name: variables.__delitem__(name)
+        for form in FORMS:
+            yield (
+                f"{name} as {form}",
+                lambda name=name, form=form: [variables.update({name: FORMS[form](value)}), variables.get("total")],
+            )
+    yield "all", lambda: [repr(variables), len(variables), [*variables]]
+    yield "several of which one is wrong", lambda: variables.update(total=np.zeros((2, 2), np.float32), other=1)
+    yield "called", lambda: [model(*map(aligned, given)), [*variables.values()]]
+    yield "called again", lambda: [model(*map(aligned, given)), [*variables.values()]]
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "v")
+        yield "saved", lambda: [model.save_variables(file), os.listdir(folder)]
+        yield "set to others", lambda: variables.update({name: array + 3 for name, array in variables.items()})
+        yield "loaded", lambda: [model.load_variables(file), [*variables.values()]]
+        yield "loaded loosely", lambda: [model.load_variables(file, strict=False), [*variables.values()]]
+        yield "saved whole", lambda: [model.save(os.path.join(folder, "m")), sorted(os.listdir(folder))]
+        yield "loaded whole", lambda: [og.load(os.path.join(folder, "m"))(*map(aligned, given)), [*variables.values()]]
+
+
 def other_calls(model, given):
     """What is asked of an executable besides calls."""
     names = [port.name for port in model.inputs]
@@ -245,7 +283,10 @@ def other_calls(model, given):
     for capacity in (1, 0, -1, "2", True, 64):
         yield f"capacity {capacity!r}", lambda capacity=capacity: limited(capacity)
     yield "after that", lambda: model(*map(aligned, given))
-    yield "variables", lambda: {name: array.tolist() for name, array in model.variables.items()}
+    report = model.report()
+    yield "reported", lambda: (report.copies, report.cache, report.variables, report.note, report.memory)
+    yield "measured", lambda: [row.index for row in model.profile(*map(aligned, given), runs=1).rows]
+    yield "measured without arrays", lambda: model.profile(runs=1)
 
 
 def counters(model):
@@ -281,15 +322,15 @@ def line_of(model, call):
         text = f"{type(error).__name__}: {error}"
     after = counters(model)
     changed = [f"{name} {after[name] - count:+}" for name, count in before.items() if after[name] != count]
-    return "; ".join([text, *changed])
+    return "; ".join([re.sub(" at 0x[0-9a-f]+", "", text), *changed])
 
 
 def lines(make):
     """The lines of an executable by name of the call, for each sort of calls."""
-    graph, given = make()
+    graph, given, *options = make()
     found = {}
-    for calls in (input_calls, argument_calls, output_calls, bound_calls, other_calls):
-        model = graph.compile()
+    for calls in (input_calls, argument_calls, output_calls, bound_calls, cached_calls, variable_calls, other_calls):
+        model = graph.compile(**dict(*options))
         found[calls.__name__] = {name: line_of(model, call) for name, call in calls(model, given)}
     return found
 
@@ -300,7 +341,7 @@ def digests(lines):
 
 @pytest.mark.library
 @pytest.mark.skipif(VERSION[:2] != (3, 2) or not has_avx2(), reason="the record is of oneDNN 3.2 and a CPU with AVX2")
-@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", CALLED, ids=lambda make: make.__name__)
 def test_calls_give_what_was_recorded(make):
     for sort, found in lines(make).items():
         wanted = kept(KEPT)[make.__name__][sort]
@@ -310,7 +351,7 @@ def test_calls_give_what_was_recorded(make):
 
 
 if __name__ == "__main__":
-    all_lines = {make.__name__: lines(make) for make in GRAPHS}
+    all_lines = {make.__name__: lines(make) for make in CALLED}
     if "--keep" in sys.argv:
         keep(
             KEPT,
