@@ -43,7 +43,7 @@ def mutant(originals, seed):
         return _changed_bytes(data, rng)
     model = ModelProto.FromString(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        _change(model, rng)
+        change(model, rng)
     try:
         return model.SerializeToString()
     except ValueError:  # a text that is not UTF-8
@@ -66,7 +66,7 @@ def _changed_bytes(data, rng):
     return bytes(changed)
 
 
-def _change(message, rng):
+def change(message, rng):
     """Change one field of a message, or of one inside it."""
     fields = message.ListFields()
     if not fields or rng.random() < 0.03:
@@ -97,7 +97,7 @@ def _change_message(message, name, repeated, rng):
         if rng.random() < 0.05:
             message.ClearField(name)
         else:
-            _change(getattr(message, name), rng)
+            change(getattr(message, name), rng)
         return
     items, way = getattr(message, name), rng.random()
     if not items:
@@ -113,7 +113,7 @@ def _change_message(message, name, repeated, rng):
         items[place].CopyFrom(items[other])
         items[other].CopyFrom(one)
     else:
-        _change(items[place], rng)
+        change(items[place], rng)
 
 
 def _value(descriptor, rng, old):

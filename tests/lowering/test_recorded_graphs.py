@@ -44,6 +44,8 @@ from onegraph.transform.widen import widened
 
 KEPT = Path(__file__).parents[1] / "recorded" / "graphs.json"
 OPSETS = (9, 12, 13, 18, 21, 23)
+MODEL_OPSET, DAMAGED = 21, 8  # damaged models of a kind of node
+LARGE_DIM = 1 << 20  # of an input; a constant of this size would take the memory of the machine
 DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
@@ -127,18 +129,52 @@ def nodes():
 
     import onegraph.onnx
 
-    since = dict.fromkeys(CASES, 99)
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == "" and schema.name in since:
-            since[schema.name] = min(since[schema.name], schema.since_version)
+    since = oldest(onnx.defs.get_all_schemas_with_history())
     for kind in sorted(CASES):
-        for opset in (number for number in OPSETS if number >= since[kind]):
+        for opset in (number for number in OPSETS if number >= since["", kind]):
             if onnx.defs.get_schema(kind, opset).deprecated:
                 continue
             for seed in range(DRAWS):
                 case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
                 for form in ({}, {"is_open": True} if seed % 2 else {"has_ranks": False}):
                     yield kind, outcome(onegraph.onnx.load, model_of(case, opset, **form)[0])
+
+
+def models():
+    """Damaged models of one node, also of the domain ai.onnx.ml: which are read, and why others are not."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from helpers import onnx_ml_nodes
+    from helpers.onnx_nodes import CASES, Draw, model_of
+
+    import onegraph.onnx
+    from tests.fuzz.onnx_models import change
+
+    since = oldest(onnx.defs.get_all_schemas_with_history())
+    makers = {**onnx_ml_nodes.CASES, **CASES}
+    for kind in sorted(makers):
+        domain = "" if ("", kind) in since else onnx_ml_nodes.ML
+        opset = max(since[domain, kind], 3 if domain else MODEL_OPSET)
+        if onnx.defs.get_schema(kind, opset, domain).deprecated:
+            continue
+        for seed in range(DAMAGED * (4 if domain else 1)):
+            drawn = Random(f"{kind} {seed}")
+            form = ({}, {"is_open": True}, {"has_ranks": False})[seed % 3]
+            case = makers[kind](Draw(np.random.default_rng([seed, 5]), kind, opset, domain))
+            proto = model_of(case, opset, **form)[0]
+            for _ in range(drawn.choice((1, 1, 2))):
+                change(proto.graph if drawn.random() < 0.9 else proto, drawn)
+            dims = [dim.dim_value for end in proto.graph.input for dim in end.type.tensor_type.shape.dim]
+            if max(dims, default=0) < LARGE_DIM:
+                yield kind, outcome(onegraph.onnx.load, proto)
+
+
+def oldest(schemas):
+    """By domain and kind, the op set that a kind of node is in since."""
+    since = {}
+    for schema in schemas:
+        key = schema.domain, schema.name
+        since[key] = min(since.get(key, 99), schema.since_version)
+    return since
 
 
 def patterns():
@@ -308,7 +344,7 @@ def checked():
 
 MATERIAL = {
     make.__name__: make
-    for make in (gradients, nodes, patterns, translations, examined, changed, texts, read, saved, checked)
+    for make in (gradients, nodes, models, patterns, translations, examined, changed, texts, read, saved, checked)
 }
 
 
@@ -324,7 +360,9 @@ def recorded(name):
     return {kind: digest(lines) for kind, lines in made(name).items()}
 
 
-@pytest.mark.parametrize("name", [library(name) if name in ("nodes", "patterns") else name for name in MATERIAL])
+@pytest.mark.parametrize(
+    "name", [library(name) if name in ("nodes", "models", "patterns") else name for name in MATERIAL]
+)
 def test_graphs_are_made_as_recorded(name):
     assert recorded(name) == kept(KEPT)[name]
 
