@@ -19,7 +19,7 @@ from onegraph.arrays.mapped_files import file_of  # noqa: E402
 from onegraph.frontends.onnx import evaluate  # noqa: E402
 from onegraph.frontends.onnx.tables.selection import _distinct  # noqa: E402
 from onegraph.frontends.onnx.wire import cut  # noqa: E402
-from tests.fuzz import onnx_models  # noqa: E402
+from tests.fuzz import grow  # noqa: E402
 
 F = TensorProto.FLOAT
 RNG = np.random.default_rng(1)
@@ -547,7 +547,7 @@ def test_missing_files_folders_and_pipes_are_refused(tmp_path):
 
 def test_changed_models_give_graphs_or_format_errors():
     """A child process loads them, because a signal must not end the tests."""
-    found = onnx_models.in_child(1, 400)
+    found = grow.in_child("onnx", 1, 400)
     assert found == []
 
 

@@ -15,15 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-import onegraph as og
-
+from .corpus import CORPUS, FOUND, KINDS
 from .differ import random_case
+from .grow import in_child
 from .recipe import reproducer
 from .shorten import fails_in_child, fails_in_process, shorten
 
-CORPUS = Path(__file__).parents[2] / "build" / "corpus"  # inputs of coverage-guided runs that reached new branches
 CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
@@ -117,30 +115,27 @@ def attributes(seed, seconds):
     return failed
 
 
-def guided(seed, seconds, corpus=CORPUS):
+def guided(seed, seconds, found=FOUND):
     """atheris, where it is installed; its own output tells what it found.
 
-    It adds each input that reaches new branches to the folder ``corpus``, from which the next run starts.
+    It starts from the corpus, and adds each input that reaches new branches to the folder ``found``.
     """
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: no coverage-guided fuzzing")
         return 0
+    corpus = found / "files"
     corpus.mkdir(parents=True, exist_ok=True)
-    graph = og.Graph()
-    graph.output("y", graph.relu(graph.input("x", "f32", (2, None))))
-    files = {"graph": graph.to_json(), "check": json.dumps(["Concat", {"axis": 1}, [["f32", [2, 3]]]])}
-    for name, text in files.items():
-        (corpus / name).write_text(text)
     before = len([*corpus.iterdir()])
-    with tempfile.TemporaryDirectory() as found:
+    with tempfile.TemporaryDirectory() as artifacts:
         options = [f"-max_total_time={int(seconds)}", f"-seed={seed % 2**31}", "-timeout=60", "-verbosity=0"]
         command = [
             sys.executable,
             "-m",
             "tests.fuzz.coverage_guided",
             *options,
-            f"-artifact_prefix={found}/",
+            f"-artifact_prefix={artifacts}/",
             str(corpus),
+            str(CORPUS / "files"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         said = "nothing" if done.returncode == 0 else done.stderr[-2000:] + done.stdout[-2000:]
@@ -148,20 +143,18 @@ def guided(seed, seconds, corpus=CORPUS):
     return int(done.returncode != 0)
 
 
-def onnx(seed, seconds):
-    """Changed ONNX models, if the package onnx is installed."""
-    if importlib.util.find_spec("onnx") is None:
+def grown(kind, seed, seconds, some=1000):
+    """Changed inputs of the corpus: ONNX models, if the package onnx is installed, files or graphs."""
+    if kind == "onnx" and importlib.util.find_spec("onnx") is None:
         print("onnx is not installed: no models")
         return 0
-    from .onnx_models import in_child
-
     end, failed, first = time.monotonic() + seconds, 0, seed
     while time.monotonic() < end:
-        for finding in in_child(seed, 1000):
+        for finding in in_child(kind, seed, some, keeps=True):
             failed += 1
-            print(f"\nONNX model, seed {finding}", flush=True)
-        seed += 1000
-    print(f"ONNX models: seeds {first} to {seed - 1}", flush=True)
+            print(f"\n{kind}, seed {finding}", flush=True)
+        seed += some
+    print(f"{kind}: seeds {first} to {seed - 1}", flush=True)
     return failed
 
 
@@ -217,7 +210,7 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    kinds = {"graphs": 0.15, "blocks": 0.05, "quantized": 0.05, "host": 0.15} | (
+    kinds = {"graphs": 0.1, "blocks": 0.05, "quantized": 0.05, "host": 0.15} | (
         {} if importlib.util.find_spec("torch") is None else {"gradients": 0.1}
     )
     for kind, share in kinds.items():
@@ -226,8 +219,9 @@ def main():
                 found[kind, seed] = (seed, variant, text)
                 show(kind, found[kind, seed])
     failed += attributes(options.seed, seconds * 0.1)
-    failed += guided(options.seed, seconds * 0.1)
-    failed += onnx(options.seed, seconds * 0.05)
+    failed += guided(options.seed, seconds * 0.05)
+    for kind in KINDS:
+        failed += grown(kind, options.seed, seconds * 0.05)
     failed += open_dims(options.seed, seconds * 0.1)
     failed += onnx_nodes(options.seed, seconds * 0.15)
     failed += torch(options.seed, seconds * 0.1)

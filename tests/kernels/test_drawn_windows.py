@@ -272,6 +272,8 @@ def norm(rng, said, *, is_centered):
         way = sized(result)  # the largest number on the way to the result
         for number, vector in enumerate(vectors):
             factor = vector.astype(np.float64)
+            is_lost = (sized(result) < 2 * LEAST) & np.isinf(factor)  # 0 in f32, times infinity
+            way = np.where(is_lost, np.inf, way)
             result = result + factor if number else result * factor
             way = np.maximum(way, sized(result))
             error = error + ULP * sized(factor) if number else error * sized(factor) + ULP * sized(result)

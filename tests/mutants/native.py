@@ -7,6 +7,7 @@ none.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -18,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import build_ffi
@@ -145,7 +146,8 @@ class Builder:
             for source in sources(path):
                 name = str(source.relative_to(CSRC))
                 object_ = PLACE / build_ffi.object_name(name)
-                build_ffi.compile_source(self.csrc / name, object_, *self.settings)
+                with redirect_stderr(io.StringIO()):  # warnings
+                    build_ffi.compile_source(self.csrc / name, object_, *self.settings)
                 instead[self.objects / object_.name] = object_
             if all(old.read_bytes() == new.read_bytes() for old, new in instead.items()):
                 return False
