@@ -50,11 +50,16 @@ def run(kind: str, *arrays: np.ndarray, threads: int = 1, **numbers: int | float
     run_compiled(kernel_for(kind, arrays, numbers), *arrays, threads=threads)
 
 
+def plan_of(kernel: CompiledKernel, count: int, *, threads: int = 1, results: int = 1) -> Plan:
+    """A plan of one step, whose tensors are inputs and results."""
+    places = range(count)
+    step = CompiledStep(kernel, kernel, places, count - results, (), 0, 0)
+    return Plan(PlanSource([step], {place: (place, 0) for place in places}, count, threads, {}))
+
+
 def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1, results: int = 1) -> None:
     """Run a compiled kernel on inputs and results, in a plan of one step."""
-    places = range(len(arrays))
-    step = CompiledStep(kernel, kernel, places, len(arrays) - results, (), 0, 0)
-    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads, {}))
+    plan = plan_of(kernel, len(arrays), threads=threads, results=results)
     for place, array in enumerate(arrays):
         plan.bind(place, address_of(array))
     plan.run_steps(0, 1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import draws
 from helpers.drawn import LARGEST, LEAST, TYPES, Wanted, dense_array, drawn_array, near_size, placed_array, sized
-from helpers.kernels import run, run_compiled, values_of
+from helpers.kernels import plan_of, run, run_compiled, values_of
 from helpers.wide_reference import run_wide
 
 import onegraph as og
@@ -22,6 +22,7 @@ from onegraph.compiler.kernels.native import compiled, packed, tensor_of
 from onegraph.compiler.kernels.panel_convolution import FOR_WINDOWS
 from onegraph.compiler.kernels.panel_product import FOR_SIZES
 from onegraph.compiler.packed_weights import panels_of, window_panels
+from onegraph.errors import LibraryRuntimeError
 from onegraph.native.library import HASHES_CONSTANTS, ffi, lib
 from onegraph.opset.convolution_geometry import ConvolutionGeometry
 from onegraph.opset.dtypes import DataType
@@ -355,6 +356,78 @@ def test_drawn_uses_are_right(name):
     with np.errstate(all="ignore"):
         for seed in range(draws(12, 1000)):
             KERNELS[name](np.random.default_rng(crc32(f"{name} {seed}".encode())), f"{name} {seed}")
+
+
+# What the kernels refuse ----------------------------------------------------------------------------------------------
+
+# The shapes of a use of each kernel, its numbers, and the axes of each tensor of which another size does not fit.
+WINDOW = (2, 1, 1, 0)
+USES = {
+    "avg_pool": ([(2, 5, 4), (2, 5, 3)], {"exclude_pad": False, "channels": 1, "windows": WINDOW}, [(0, 1), (0, 1)]),
+    "interpolate": ([(2, 5, 4), (2, 5, 8)], {"channels": 1, "linear": True}, [(0, 1), (0, 1)]),
+    "panel_matrices": (
+        [(3, 5, 4), (3, 4, 7), (3, 5, 7)],
+        {"turned_src": False, "turned": False},
+        [(0, 1, 2), (0, 1, 2), (0, 1, 2)],
+    ),
+    "panel_product": (
+        [(5, 4), (2, 4, 32), (40,), (5, 40)],
+        {"bias": True},
+        [(0, 1), (0, 1, 2), (0,), (0, 1)],
+    ),
+    "panel_convolution": (
+        [(2, 6, 8), (4, 8, 32), (80,), (2, 5, 80)],
+        {"transposed": False, "groups": 2, "bias": True, "slope": 1.0, "windows": WINDOW},
+        [(0, 2), (0, 1, 2), (0,), (0, 2)],
+    ),
+    "layer_norm": (
+        [(4, 16), (16,), (16,), (4, 16), (4,), (4,)],
+        {"width": 16, "epsilon": 1e-5},
+        [(0, 1), (0,), (0,), (0, 1), (0,), (0,)],
+    ),
+    "rms_norm": ([(4, 16), (16,), (4, 16)], {"width": 16, "epsilon": 1e-5}, [(0, 1), (0,), (0, 1)]),
+}
+N_RESULTS = {"layer_norm": 3}
+
+
+def made(name, values, numbers):
+    split = len(values) - N_RESULTS.get(name, 1)
+    kernel = compiled(name, values[:split], values[split:], packed(name, numbers))
+    return plan_of(kernel, len(values), results=len(values) - split)
+
+
+def test_each_kernel_has_a_use():
+    assert USES.keys() == {*TESTED_KERNELS}
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("name", USES)
+def test_tensors_that_do_not_fit_are_refused(name):
+    """No run may read beside a tensor, also where a damaged file of a kept program says so."""
+    shapes, numbers, axes = USES[name]
+    values = values_of([np.zeros(shape, np.float32) for shape in shapes])
+    made(name, values, numbers)
+    taken = []
+
+    def refused(place, changed, said):
+        others = [*values[:place], *changed, *values[place + 1 :]]
+        try:
+            made(name, others, numbers)
+        except LibraryRuntimeError:
+            return
+        taken.append(f"{said} of tensor {place}")
+
+    for place, (value, shape) in enumerate(zip(values, shapes, strict=True)):
+        for axis in axes[place]:
+            for size in (shape[axis] + 1, shape[axis] - 1, 2 * shape[axis], 0):
+                other = tuple(size if one == axis else dim for one, dim in enumerate(shape))
+                refused(place, [value._replace(shape=other, strides=dense_of(other))], f"{other} in the place")
+        is_float = name.endswith("norm") and place < len(shapes) - 2 * ("layer" in name)
+        for dtype in [DataType.s32, *([] if is_float else [DataType.f16])]:
+            refused(place, [value._replace(dtype=dtype)], dtype)
+    for changed in ([], [values[-1], values[-1]]):
+        refused(len(values) - 1, changed, f"{len(changed)} results")
+    assert not taken
 
 
 # Models of open sizes, each with what a report says of the kernel -----------------------------------------------------

@@ -97,7 +97,8 @@ void PanelConvolution::add_problems(const KernelArguments &arguments) {
     const long per_group = (all.columns + PANEL - 1) / PANEL;
     const long n_panels = is_depthwise_ ? 1 : groups * per_group, width = is_depthwise_ ? groups : PANEL;
     if (src_channels % groups || dst_channels % groups || panels.dims[0] != n_panels || panels.dims[2] != width
-            || panels.dims[1] != taps * all.channels || dst.dims[0] != images_)
+            || panels.dims[1] != taps * all.channels || dst.dims[0] != images_
+            || (has_bias_ && elements_of(*arguments.tensors[2]) != static_cast<std::size_t>(dst_channels)))
         throw std::invalid_argument("other sizes than those of a convolution");
     long line = 0;
     for (long residue = 0; residue < residues; residue++) {
