@@ -87,8 +87,8 @@ test-reproducible: $(VENV)/.dev
 	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m tests.reproducible_models
 
 # Tests threads, forks, signals, writers of files and kept programs for a long time, and checks memory over 100,000
-# executions and 10,000 compilations.
-stress: $(VENV)/.dev
+# executions and 10,000 compilations, also of models of ONNX and of PyTorch.
+stress: $(VENV)/.dev $(VENV)/.bench
 	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(PYTEST) \
 		tests/house/test_stress.py tests/runtime/test_whole_files.py tests/runtime/test_kept_state.py
 

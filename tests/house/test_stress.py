@@ -1,7 +1,7 @@
 """Threads, forks, signals and long runs. Each story runs in a process of its own, of this file as a script.
 
 The suite runs a short slice of each story; ``make stress`` sets ONEGRAPH_STRESS and runs them whole: 100,000
-executions, 10,000 compilations.
+executions, 10,000 compilations, also of models of ONNX and of PyTorch.
 """
 
 import faulthandler
@@ -911,9 +911,10 @@ def in_one_to_one():
 
 
 def resident():
-    """The resident memory of the process in kilobytes."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+    """The memory of the process in kilobytes that no file backs, also what the system has swapped out."""
+    with open("/proc/self/status") as file:
+        kilobytes = dict(line.split(":") for line in file)
+    return sum(int(kilobytes[name].split()[0]) for name in ("RssAnon", "VmSwap"))
 
 
 def flat(work, warm, count):
@@ -971,6 +972,62 @@ def compilations_take_no_memory():
     flat(work, times(1000, 150), times(10_000, 60))
 
 
+def images(seed):
+    """A model in the ONNX format: a convolution, a pool, a product and norms, for any number of images."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(seed)
+    shapes = {"k": (8, 3, 3, 3), "b": (8,), "m": (128, 10), "n": (10,), "s": (10,), "t": (10,)}
+    weights = [numpy_helper.from_array(rng.normal(0, 1, shape).astype("f"), name) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "m", "n"], ["g"]),
+        helper.make_node("LayerNormalization", ["g", "s", "t"], ["l"]),
+        helper.make_node("Softmax", ["l"], ["y"]),
+    ]
+    dims = {"x": ["n", 3, 8, 8], "y": ["n", 10]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims[name]) for name in dims]
+    graph = helper.make_graph(nodes, "images", ends[:1], ends[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
+
+
+@story
+def compilations_of_onnx_models_take_no_memory():
+    import onegraph.onnx
+
+    models, rng, x = [images(seed) for seed in range(5)], random.Random(0), np.ones((2, 3, 8, 8), np.float32)
+    flat(lambda: onegraph.onnx.load(rng.choice(models)).compile()(x), 1000, 10_000)
+
+
+@story
+def compilations_of_torch_models_take_no_memory():
+    import torch
+    from torch import nn
+
+    import onegraph.torch
+
+    x = torch.ones(2, 3, 8, 8)
+
+    def work():
+        torch._dynamo.reset()
+        onegraph.torch.reset()
+        layers = nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
+        with torch.no_grad():
+            torch.compile(nn.Sequential(*layers).eval(), backend="onegraph")(x)
+
+    flat(work, 1000, 10_000)
+
+
+# Stories that only the whole run has time for, with the package that each needs.
+LONG = {
+    "compilations_of_onnx_models_take_no_memory": "onnx",
+    "compilations_of_torch_models_take_no_memory": "torch",
+}
+
+
 @story
 def shapes_take_no_memory():
     """Programs for changing shapes are evicted."""
@@ -998,6 +1055,10 @@ def test_story_ends_without_a_crash(name):
         pytest.skip(f"a fork loses the threads of {RUNTIME}, and the child is told so")
     if SANITIZED and name.endswith("_no_memory"):
         pytest.skip("the sanitizer keeps what is freed")
+    if name in LONG:
+        if not WHOLE:
+            pytest.skip("takes minutes: make stress runs it")
+        pytest.importorskip(LONG[name])
     if WHOLE or "LD_PRELOAD" in os.environ:  # the sanitizer of threads refuses threads in a forked process
         command = [sys.executable, __file__, name]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
