@@ -75,7 +75,8 @@ def _keeps(step: CompiledStep, past: int, present: int) -> bool:
     """Whether a step copies an input to the beginning of an output, which is nothing where both are one place."""
     if not isinstance(step.compiled, CompiledKernel) or step.compiled.name not in (CAST.name, EXTEND_CACHE.name):
         return False
-    return [step.pieces[0], step.pieces[-1]] == [past, present] and not any(step.shifts)
+    shifts = step.shifts or [0]  # what is added may lie anywhere, such as the values in a product with queries and keys
+    return [step.pieces[0], step.pieces[-1]] == [past, present] and not shifts[0] and not shifts[-1]
 
 
 def _replaces(step: CompiledStep) -> bool:

@@ -8,6 +8,7 @@ from helpers.onnx_session import session_of
 import onegraph as og
 import onegraph.onnx
 from onegraph.native import library
+from onegraph.runtime import growing
 
 pytestmark = pytest.mark.library
 
@@ -74,6 +75,17 @@ def test_forms_agree(form):
     executable, _ = generated(GenaiDecoder(layers=1, **FORMS[form]), 4)
     if library.VERSION < (3, 6):  # newer libraries run some steps with threads or layouts of their own
         assert executable.cache_info().reason == ""
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_caches_grow_where_they_lie(packs, monkeypatch):
+    monkeypatch.setattr(growing, "SMALL", 0)
+    decoder = GenaiDecoder(layers=1, packs=packs)  # with packs, the values are a part of a product
+    executable, cache = onegraph.onnx.load(decoder.model(), strict=True).compile(), decoder.cache(1, 20)
+    for tokens in range(21, 27):
+        found = executable(**decoder.feeds(np.ones((1, 1)), cache, np.ones((1, tokens))))
+        cache = dict(zip(cache, found[1:], strict=True))
+    assert executable.cache_info().grown >= 4 * len(cache)
 
 
 @pytest.mark.parametrize("form", SOME)
