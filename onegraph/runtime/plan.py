@@ -34,7 +34,8 @@ class PlanSource:
     ``kept``: what the steps refer to besides ``compiled``.
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     ``pages``: the pages of files that pieces of memory lie in. The first run of a plan gives them back after the last
-    step that reads the piece, because the library has copies of most constants by then.
+    step that reads the piece, because the library has copies of most constants by then. Kernels of the package read
+    constants in each run, so what they alone read stays.
     ``arenas``: where runs take the memory of intermediates from; None if each plan has its own.
     ``n_last``: the number of steps at the end that :meth:`Plan.finish` executes; they are kernels of the package.
     """
@@ -67,15 +68,19 @@ class PlanSource:
         self.slots = ffi.new("size_t[]", [slot for slot, _ in piece_places])
         self.offsets = ffi.new("size_t[]", [at + shift for (_, at), shift in zip(piece_places, shifts, strict=True)])
 
+        copied = {piece for step in steps if not isinstance(step.compiled, CompiledKernel) for piece in step.pieces}
         last = {piece: index for index, step in enumerate(steps) for piece in step.pieces if piece in pages}
-        ends = sorted((index, *pages[piece]) for piece, index in last.items())
+        ends = sorted((index, *pages[piece]) for piece, index in last.items() if piece in copied)
         self.pages = ffi.new("onegraph_pages_t[]", [(i, ffi.cast("void *", begin), size) for i, begin, size in ends])
 
-    def filled(self, rows: Array, keeps: tuple[object, ...], rooms: Array, offsets: Array) -> PlanSource:
+    def filled(
+        self, rows: Array, keeps: tuple[object, ...], rooms: Array, offsets: Array, *, is_new: bool
+    ) -> PlanSource:
         """The source for other kernels and partitions, with the same numbers of threads.
 
         Args:
             rows: the steps in C, one row of bytes for each.
+            is_new: whether the library has compiled partitions, which read constants for the first time.
             keeps: what the rows refer to.
             rooms: for each step the start and size of ``CompiledStep.room``.
             offsets: of the tensors.
@@ -83,6 +88,7 @@ class PlanSource:
         source, count = copy(self), len(self.steps)
         source.compiled, source.kept, source.steps = (), keeps, ffi.new("onegraph_step_t[]", count)
         source.offsets = ffi.new("size_t[]", len(self.offsets))
+        source.pages = self.pages if is_new else ffi.new("onegraph_pages_t[]", 0)
         filled = _bytes_of(source.steps)
         filled[...] = rows
         for name, values in (

@@ -71,7 +71,9 @@ class SizedProgram(Program):
             form.source = self._first_source()
         rows, memory = form.kernels.at(numbers)
         rows = np.concatenate([form.fixed_rows, rows, rows_of(partitions)])[form.of_step]
-        self.source = form.source.filled(rows, (form.fixed, partitions, memory), self._rooms, offsets)
+        kept = form.fixed, partitions, memory
+        is_new = self._is_first or self.compiled > 0
+        self.source = form.source.filled(rows, kept, self._rooms, offsets, is_new=is_new)
         self.parts = self._divided(values)
         self.owner_thread = owner_of([*form.fixed, *partitions])
         if self.owner_thread not in (None, calling_thread()):

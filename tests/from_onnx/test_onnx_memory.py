@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +101,36 @@ def test_rows_are_gathered_from_any_place_of_a_file(axis, places, tmp_path):
             for place in (9999, -9999):
                 with pytest.raises(og.ArgumentError, match=rf"Gather .*index {place} .*is out of (bounds|range)"):
                     model(places=np.full_like(given, place))
+
+
+def resident(path):
+    """The bytes of a file that are in the memory of this process."""
+    found, name = 0, ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split(" ")[0]:
+            name = line.split()[-1]
+        elif line.startswith("Rss:") and name == str(path):
+            found += int(line.split()[1]) * 1024
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a mapping as Linux states it")
+def test_weights_that_kernels_read_in_each_run_stay(tmp_path):
+    depth = columns = 1024
+    weights = {
+        "codes": RNG.integers(0, 256, (columns, depth // 32, 16), np.uint8),
+        "scales": RNG.standard_normal((columns, depth // 32), np.float32),
+    }
+    attrs = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
+    node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", **attrs)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("rows", depth)) for name in "xy"]
+    made = helper.make_graph([node], "g", ends[:1], ends[1:], [*map(named, weights.items())])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(made, opset_imports=opsets), path := tmp_path / "m.onnx")
+    model = onegraph.onnx.load(path).compile()
+    for rows in (1, 2, 3):
+        model(np.ones((rows, depth), np.float32))
+        assert resident(path) >= weights["codes"].nbytes
 
 
 def test_bytes_are_copied(tmp_path):
