@@ -10,7 +10,10 @@ gguf = pytest.importorskip("gguf")
 import onegraph.gguf  # noqa: E402
 
 TYPES = gguf.GGMLQuantizationType
-PACKED = ["Q4_0", "Q8_0", "Q4_K", "Q6_K"]
+# The packed formats, with the places of the scales of a block; zero points of the second kind are rounded.
+EXACT = {"Q4_0": [0], "Q8_0": [0], "Q6_K": [208], "Q5_0": [0], "Q3_K": [108], "IQ4_NL": [0], "IQ4_XS": [0]}
+MOVED = {"Q4_K": [0, 2], "Q4_1": [0, 2], "Q5_1": [0, 2], "Q5_K": [0, 2], "Q2_K": [80, 82]}
+PACKED = EXACT | MOVED
 
 
 def blocks_of(kind, columns, depth, seed=0):
@@ -18,8 +21,7 @@ def blocks_of(kind, columns, depth, seed=0):
     numbers, nbytes = gguf.GGML_QUANT_SIZES[TYPES[kind]]
     rng = np.random.default_rng(seed)
     data = rng.integers(0, 256, (columns * (depth // numbers), nbytes)).astype(np.uint8)
-    places = {"Q4_0": [0], "Q8_0": [0], "Q4_K": [0, 2], "Q6_K": [208]}[kind]
-    for place in places:
+    for place in PACKED[kind]:
         scales = rng.uniform(-0.02, 0.02, len(data)).astype(np.float16)
         data[:, place : place + 2] = scales[:, None].view(np.uint8)
     return data.reshape(columns, -1)
@@ -45,8 +47,9 @@ def test_numbers_are_those_of_the_file(kind, tmp_path):
     assert weights.formats() == {"w": kind}
     found = weights["w"]
     assert (found.name, found.format, found.shape) == ("w", kind, (24, 512))
-    assert found.nbytes < 1.6 * data.nbytes
-    limit = 1e-6 * np.abs(wanted).max() if kind == "Q4_K" else 0  # whose zero points are rounded
+    # A code takes 4 or 8 bits, and a scale or zero point those of f32.
+    assert found.nbytes <= {"u4": 1, "s8": 1.25, "u8": 1.25}[found.coding] * 24 * 512
+    limit = 1e-6 * np.abs(wanted).max() if kind in MOVED else 0
     np.testing.assert_allclose(found.numbers(), wanted, rtol=0, atol=limit)
 
 
@@ -91,7 +94,7 @@ def test_plain_tensors_are_arrays(tmp_path):
     assert weights["c"].astype(np.float32).tolist() == [[1, 2.5]]
 
 
-@pytest.mark.parametrize("kind", ["Q5_0", "Q5_K", "Q2_K", "Q4_1"])
+@pytest.mark.parametrize("kind", ["IQ2_XXS", "IQ3_S", "TQ1_0", "MXFP4"])
 def test_other_formats_are_named(kind, tmp_path):
     numbers, nbytes = gguf.GGML_QUANT_SIZES[TYPES[kind]]
     data = np.zeros((2, 256 // numbers * nbytes), np.uint8)

@@ -20,9 +20,10 @@ from .weights import PackedWeights, taken_apart
 def load_weights(path: str | PathLike[str]) -> Weights:
     """The tensors of a GGUF file by name: arrays of F32, F16 and BF16, and packed weights of the other formats.
 
-    Matrices of Q4_0, Q8_0, Q4_K and Q6_K become :class:`PackedWeights`, whose products read codes and scales. The codes
-    and the scales are those of the file; a zero point of Q4_K is its minimum divided by its scale. Nothing else of the
-    file becomes part of a graph: a file has no ops, and its metadata names an architecture.
+    Matrices of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS become :class:`PackedWeights`, whose
+    products read codes and scales. The codes and the scales are those of the file; the zero point of a group with a
+    minimum is the minimum divided by the scale. Nothing else of the file becomes part of a graph: a file has no ops,
+    and its metadata names an architecture.
 
     Args:
         path: of the file, whose tensors are read when they are asked for.
