@@ -318,6 +318,44 @@ def test_more_keys_than_there_is_room_for_are_refused(change, text):
         model(**feeds)
 
 
+def of_window(window, inputs):
+    """A model whose caches have room for a window, with an open number of tokens."""
+    attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "local_window_size": window, "sliding_window_cache": 1}
+    model = model_of("GroupQueryAttention", inputs, (7, 8), 3, attrs)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "tokens"
+    return model
+
+
+@pytest.mark.parametrize(("window", "room", "batch"), [(4, 4, 1), (4, 9, 1), (3, 5, 2)])
+def test_caches_of_a_window_keep_its_tokens(window, room, batch):
+    model = of_window(window, grouped(batch, 2, room, packs=True))
+    session, executable = session_of(model), onegraph.onnx.load(model, strict=True).compile()
+    past, count = [np.zeros((batch, 2, room, 16), np.float32)] * 2, 0
+    ahead = np.arange(batch)  # tokens that the cache of a row has more than the first one
+    for tokens in [6, *[1] * 7, 3, 1, 14, 1, 1] if batch == 1 else [1] * 9:
+        count += tokens
+        lengths = count + ahead
+        feeds = {"x0": floats(batch, tokens, 128), "x3": past[0], "x4": past[1], "x5": np.int32(lengths - 1)}
+        feeds["x6"] = np.array(lengths.max(), np.int32)
+        found, wanted = executable(**feeds), session.run(None, feeds)
+        at_once = room - window + 1
+        for row, length in enumerate(lengths):
+            kept = length - at_once * max(0, -(-(length - room) // at_once))
+            np.testing.assert_allclose(found[0][row], wanted[0][row], rtol=0, atol=2e-5)
+            for got, exact in zip(found[1:], wanted[1:], strict=True):
+                np.testing.assert_allclose(got[row, :, :kept], exact[row, :, :kept], rtol=0, atol=2e-5)
+        past = wanted[1:]
+    assert executable.cache_info().reason == "" or library.VERSION >= (3, 6)
+
+
+def test_caches_that_a_window_does_not_fit_are_refused():
+    with pytest.raises(og.FormatError, match="a cache for 3 tokens; expected room for the window of 4"):
+        onegraph.onnx.load(of_window(4, grouped(1, 2, 3, packs=True)), shapes={"x0": (1, 2, 128)}).compile()
+    model = of_window(4, [*grouped(1, 2, 7, packs=True), None, floats(1, 1, 2, 9)])
+    with pytest.raises(og.FormatError, match="an attention_bias with sliding_window_cache"):
+        onegraph.onnx.load(model, shapes={"x0": (1, 2, 128)}, strict=True)
+
+
 @pytest.mark.parametrize(
     "attrs",
     [{"qk_output": 1}, {"k_quant_type": "PER_TENSOR"}, {"causal": 0}],

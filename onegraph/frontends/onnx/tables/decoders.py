@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from ...._util.counted import counted
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
 from ....lowering.elementwise import add, binary, clamp, multiply, unary
 from ....lowering.emitter import Emitter, Value, numbers, shape_of
 from ....lowering.movement import cast, concat, part, reshape, unsqueeze
+from ....lowering.open_samples import counted as integers_below
+from ....lowering.open_samples import open_factor, open_number
 from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
 from ....opset.dtypes import DataType
@@ -80,7 +84,6 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     native(node)
     neutral: dict[str, object] = {
         "qk_output": 0,
-        "sliding_window_cache": 0,
         "causal": 1,
     }
     _only(node, neutral, (9, 14, 15, 16))
@@ -97,12 +100,18 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     steps = _steps_of_codes(node, kv_heads, shape_of(key), shape_of(value))
     present, numbers_of_cache = list[Value](), list[Value]()
     bits = node.attr("kv_cache_bit_width", 8) or 8
-    for before, rows, step in zip(past, (key, value), steps, strict=True):
-        new = rows if step is None else _as_codes(emit, rows, step, bits)
-        present.append(new if before is None else lowering.extended(emit, before, new, lengths, total))
-        read = present[-1] if step is None else multiply(emit, _from_codes(emit, present[-1], bits), step)
-        numbers_of_cache.append(cast(emit, read, node.dtype()))
     window, scale = node.attr("local_window_size", -1), node.attr("scale", 0.0) or None
+    moved = _window(node, past[0], key, lengths, window) if node.attr("sliding_window_cache", 0) else None
+    for before, rows, step in zip(past, (key, value), steps, strict=True):
+        new = read = rows if step is None else _as_codes(emit, rows, step, bits)
+        if before is not None and moved is not None:
+            new, read = moved.extended(emit, before, new)
+        elif before is not None:
+            new = read = lowering.extended(emit, before, new, lengths, total)
+        present.append(new)
+        read = read if step is None else multiply(emit, _from_codes(emit, read, bits), step)
+        numbers_of_cache.append(cast(emit, read, node.dtype()))
+    lengths = lengths if moved is None else moved.lengths
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
     softcap = max(node.attr("softcap", 0.0), 0.0)
     found = lowering.attention_of_cache(
@@ -110,6 +119,71 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     )
     output = lowering.heads_together(emit, found)
     return (output, *present)[: len(node.proto.output)]
+
+
+class _Window(NamedTuple):
+    """How a cache that has room for the last tokens alone takes those of a step.
+
+    Attributes:
+        whole: the number of keys in the cache and of this step, for each row of the batch.
+        kept: the number of those that stay in the cache.
+        tokens: of this step.
+    """
+
+    whole: Value
+    kept: Value
+    tokens: int
+
+    @property
+    def lengths(self) -> Value:
+        """The number of keys that the attention reads. Those of one token stay in the cache."""
+        return self.kept if self.tokens == 1 else self.whole
+
+    def extended(self, emit: Emitter, past: Value, rows: Value) -> tuple[Value, Value]:
+        """The cache behind the step, and what the attention reads."""
+        room, dropped = _tokens(past, 4)[2], binary(emit, "Subtract", self.whole, self.kept)
+        if self.tokens == 1:
+            found = lowering.extended(emit, _from(emit, past, dropped, room), rows, self.kept, open_number(emit, room))
+            return found, found
+        whole = lowering.extended(emit, past, rows, self.whole, open_number(emit, room + self.tokens))
+        return _from(emit, whole, dropped, room), whole
+
+
+def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: int) -> _Window:
+    """What a cache keeps: if it has room for more than the window, it drops as many tokens at once as it has beyond."""
+    emit, tokens = node.emit, _tokens(key, 4)[2]
+    if past is None or window <= 0:
+        raise node.invalid("sliding_window_cache without past_key or local_window_size", "both")
+    if node.optional(10) is not None:
+        raise NotLowered("an attention_bias with sliding_window_cache")
+    room = _tokens(past, 4)[2]
+    if room < window:
+        raise node.invalid(f"a cache for {counted(room, 'token')}", f"room for the window of {window}")
+    at_once = open_factor(emit, room - window + 1)
+
+    def more_than(count: Value, limit: int) -> Value:
+        return binary(emit, "Maximum", binary(emit, "Subtract", count, open_factor(emit, limit)), np.zeros(1, np.int64))
+
+    def kept(count: Value) -> Value:
+        over = add(emit, more_than(count, room), open_factor(emit, room - window))
+        return binary(emit, "Subtract", count, multiply(emit, binary(emit, "Divide", over, at_once), at_once))
+
+    before = more_than(lengths, tokens)
+    whole = add(emit, kept(before), binary(emit, "Subtract", lengths, before))
+    return _Window(whole, kept(lengths), tokens)
+
+
+def _from(emit: Emitter, cache: Value, start: Value, count: int) -> Value:
+    """``count`` tokens of a cache from one on; those behind its end are repeated."""
+    batch, heads, room, size = _tokens(cache, 4)
+    places = add(
+        emit, reshape(emit, start, numbers(-1, 1, 1)), reshape(emit, integers_below(emit, count), numbers(1, 1, -1))
+    )
+    places = binary(emit, "Minimum", places, open_factor(emit, room - 1))
+    of_heads = reshape(emit, integers_below(emit, batch * heads), numbers(batch, heads, 1))
+    firsts = multiply(emit, of_heads, open_factor(emit, room))
+    rows = add(emit, places, firsts)
+    return emit.op("Gather", [reshape(emit, cache, numbers(-1, size)), rows], {"axis": 0})
 
 
 def _sinks(node: Node, heads: int) -> Value | None:
