@@ -2,7 +2,8 @@
 or a reason must change too.
 
 Numbers alone do not tell which kernel computed them, and thresholds are measured, so nothing but a record knows them.
-A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. The record
+A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. Of host ops, and of
+ops beside them, the record has digests of what runs: kernels with their numbers, and their memory. The record
 programs.json has digests of all that a program consists of: the places of its values, the steps and their arguments,
 what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both records anew.
 """
@@ -18,17 +19,20 @@ from random import Random
 
 import numpy as np
 import pytest
+from helpers import host_cases
 from helpers.called_graphs import CALLED
 from helpers.near_graphs import near
 from helpers.open_graphs import IMAGES, MATRICES, opened
 from helpers.pass_graphs.attended import attention
 from helpers.pass_graphs.planned import SAME, graphs
+from helpers.programs import calls_of
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.passes import vector_products
+from onegraph.errors import OneGraphError
 from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import BASE
 from onegraph.runtime.apart import edges_of
@@ -50,6 +54,7 @@ SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACH
 RANDOM = 60  # random graphs
 OPEN_SIZES = 17, 18, 30, 1, 200  # of the dim that is open
 PROGRAMS = {}  # the lines of programs by name, as they are collected
+NEAR = 6  # graphs beside one of a host op
 PEAKS = Peaks(1, 2e9, {"f32": 1e11})
 
 
@@ -150,7 +155,23 @@ def found():
             graph.output(f"y{place}", tensor)
         of_kinds.setdefault(case.kind, []).append(steps_of(graph, f"cases of {case.kind}"))
     digests = {f"cases of {kind}": digest(lines) for kind, lines in of_kinds.items()}
-    return {**plans, **digests, **{f"said of {kind}": digest(lines) for kind, lines in said().items()}}
+    of_programs = {"said of": said(), "calls of": calls()}
+    told = {f"{what} {kind}": digest(lines) for what, by_kind in of_programs.items() for kind, lines in by_kind.items()}
+    return {**plans, **digests, **told}
+
+
+def calls():
+    """What runs in graphs of host ops, and in those beside them, by kind."""
+    lines = {}
+    for number, case in enumerate(host_cases.cases()):
+        graph, _ = host_cases.graph_of(case)
+        for other in (graph, *near(graph, Random(number), NEAR, number)):
+            found = lines.setdefault(case.kind, [])
+            try:
+                found += calls_of(other, reproducible=bool(number % 2))
+            except OneGraphError as error:
+                found.append(f"{type(error).__name__}: {error}")
+    return lines
 
 
 def said():
