@@ -152,3 +152,35 @@ def test_cached_partitions_of_equal_layers_are_all_compiled(attempts):
         assert attempts == [True]
     finally:
         og.capi.set_compiled_partition_cache_capacity(before)
+
+
+@pytest.mark.parametrize(
+    ("keeps", "changes", "capacity", "wanted"),
+    [
+        (False, (1, 1), 0, [(False, True)]),
+        (False, (1, 2), 0, [(False, True), (True, True)]),
+        (False, (1, 1), 8, [(False, True), (True, True)]),
+        (True, (1, 2), 8, [(True, True)]),
+    ],
+)
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_cache_that_came_on_meanwhile_is_heeded(monkeypatch, keeps, changes, capacity, wanted, is_refused):
+    from onegraph.compiler import compile as compiling
+    from onegraph.compiler.lower import lower
+
+    made, counts = [], iter(changes)
+
+    class Compiler:
+        def __init__(self, *_, keeps, postpones, **__):
+            made.append((keeps, postpones))
+
+        def run(self, _):
+            return None if is_refused and made[-1][1] else made[-1]
+
+    monkeypatch.setattr(compiling, "_StepCompiler", Compiler)
+    monkeypatch.setattr(compiling, "library_keeps", lambda: keeps)
+    monkeypatch.setattr(compiling, "compiled_partition_cache_changes", lambda: next(counts))
+    monkeypatch.setattr(compiling, "get_compiled_partition_cache_capacity", lambda: capacity)
+    found = compiling.compile_steps(lower(layers(1)), policy="fusion", fpmath_mode="strict", share=False)
+    assert made == [each for one in wanted for each in ([one, (one[0], False)] if is_refused else [one])]
+    assert found == made[-1]

@@ -8,6 +8,7 @@ import pytest
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
+from onegraph.compiler import packed_weights
 from onegraph.compiler.passes import packed_products
 from tests.helpers.kernels import run
 
@@ -401,3 +402,18 @@ def test_products_of_constants_are_computed_once(way, rows):
         np.testing.assert_allclose(model(np.ones((size, 4), np.float32)).y.astype(np.float64), wanted, rtol=2**-7)
     executors = {kind: part.executor for part in model.report().partitions for kind in part.kinds}
     assert executors["Gather" if way == "rows" else "MatMul"] == "constant"
+
+
+@pytest.mark.parametrize(("soft", "hard", "threads"), [(-1, -1, 3), (2**33, -1, 1), (-1, 2**33, 3), (2**33, 2**33, 1)])
+def test_one_thread_copies_weights_where_memory_is_limited(monkeypatch, soft, hard, threads):
+    resource, seen = pytest.importorskip("resource"), []
+
+    class Kernel:
+        def run_once(self, *_, threads):
+            seen.append(threads)
+
+    monkeypatch.setattr(packed_weights, "compiled", lambda *_: Kernel())
+    monkeypatch.setattr(packed_weights, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    packed_weights._copy(np.zeros(4, np.float32), np.zeros(4, np.float32))
+    assert seen == [threads]
