@@ -6,6 +6,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
 from onegraph.capi.settings import is_native
+from onegraph.compiler.lower import lower
+from onegraph.compiler.passes.magnitudes import LARGEST, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
@@ -256,3 +258,53 @@ def test_clamps_that_bound_nothing_are_steps_of_their_own():
     variable.output("y", variable.clamp(variable.op("Convolution", inputs, IMAGE), min=0.0, max=6.0))
     for g in (clamped("f32", [spoilt_weights]), clamped("f32", [weights], (0.0, np.inf)), variable):
         assert [part.kinds for part in g.compile().report().partitions] == [("Convolution",), ("Clamp",)]
+
+
+def beside(kind, bound, **attrs):
+    """An op of an input and a number."""
+    return lambda g, x: g.op(kind, [x, g.constant(np.array([[bound]], np.float32))], attrs)
+
+
+def summed(bias):
+    def product(g, x):
+        weights, end = g.constant(np.full((3, 4), -2, np.float32)), g.constant(np.full(4, bias, np.float32))
+        return g.matmul(x, weights, end)
+
+    return product
+
+
+LIMITS = {  # of results, by the largest magnitude of the input
+    "a product": (summed(0), lambda most: most * 2 * 12),
+    "a product and a bias": (summed(-5e36), lambda most: most * 2 * 12 + 5e36),
+    "a sum": (beside("Add", 4e36), lambda most: most + 4e36),
+    "a difference": (beside("Subtract", 4e36), lambda most: most + 4e36),
+    "a factor": (beside("Multiply", -300), lambda most: most * 300),
+    "a square": (beside("SquaredDifference", 1e18), lambda most: (most + 1e18) ** 2),
+    "what is no larger": (lambda g, x: g.relu(x), lambda most: most),
+    "limits": (lambda g, x: g.multiply(g.clamp(x, min=-3, max=2), g.multiply(x, x)), lambda most: 3 * most**2),
+    "a share": (lambda g, x: g.multiply(g.sigmoid(x), x), lambda most: most),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_results_are_finite_up_to_their_bound(name):
+    build, bound = LIMITS[name]
+    low, high = 0.0, 1e37
+    while high - low > high * 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if bound(middle) < LARGEST else (low, middle)
+    for most, is_finite in ((low * (1 - 1e-5), True), (high * (1 + 1e-5), False)):
+        g = og.Graph()
+        x = g.input("x", "f32", (2, 3))
+        y = build(g, x)
+        g.output("y", y)
+        assert (y.id in finite_values(lower(g), {x.id: most})) is is_finite
+
+
+@pytest.mark.parametrize(("scale", "zero"), [(LARGEST / 256, 0), (LARGEST / 356, 100), (LARGEST / 356, -100)])
+def test_codes_stand_for_bounded_numbers(scale, zero):
+    for factor, is_finite in ((0.999, True), (1.001, False)):
+        g = og.Graph()
+        y = g.dequantize(g.input("x", "s8", (2, 3)), scales=[scale * factor], zps=[zero])
+        g.output("y", g.relu(y))
+        assert (y.id in finite_values(lower(g))) is is_finite
