@@ -74,10 +74,12 @@ def _in_place(last: list[CompiledStep], old: Mapping[int, int], schedule: Schedu
         }
         types = {value.storage: value.dtype for value in note.inputs}
         for value in note.outputs:
-            source = old[value.id]
-            is_alike = value.dense and source not in unlike and types.get(source, value.dtype) is value.dtype
+            number = value.storage  # of the next value, which the step may see as an image
+            source = old[number]
+            is_dense = value.dense and schedule.values[number].dense
+            is_alike = is_dense and source not in unlike and types.get(source, value.dtype) is value.dtype
             if source not in read and is_alike:
-                yield value.id
+                yield number
         read.update(types)
 
 

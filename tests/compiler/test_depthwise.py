@@ -178,3 +178,17 @@ def test_wrong_volumes_are_errors(window, attrs):
     proto, inputs = volume((1, C, 3, 3, 3), window, attrs)
     with pytest.raises(og.OneGraphError, match=r"Conv|OnnxNode"):
         og.onnx.load(proto).compile()(**inputs)
+
+
+def test_an_op_behind_an_image_may_update_a_variable():
+    g, before = og.Graph(), np.full((2, 30, C), -1, np.float32)
+    value, x = g.variable("v", before), g.input("x", "f32", (2, 30, C))
+    how = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "groups": C, "data_format": "NXC"}
+    y = g.relu(g.convolution(x, np.ones((C, 1, 3), np.float32), **how, weights_format="OIX"))
+    g.assign(value, y)
+    g.output("z", g.add(value, x))
+    model, given = g.compile(), np.random.default_rng(0).standard_normal((2, 30, C)).astype(np.float32)
+    around = np.pad(given, ((0, 0), (1, 1), (0, 0)))
+    after = np.maximum(around[:, :-2] + around[:, 1:-1] + around[:, 2:], 0)
+    for old in (before, after):
+        np.testing.assert_allclose(model(given), old + given, rtol=1e-4, atol=1e-4)
