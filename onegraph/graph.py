@@ -346,7 +346,9 @@ class Graph(DataGraph):
         return without_wildcards(self._as_step())._with_variables_of(self)
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
-        """The same graph for inputs of given shapes.
+        """The same graph for inputs of given shapes, where the graph leaves dims open.
+
+        Known dims stay. ``g.replace("x", g.input("images", og.f32, (None, 64)))`` gives an input other sizes.
 
         Of a model that a front end has read, the patterns that need known dims are tried again. Long attention that the
         model spells out becomes one op then, for example.

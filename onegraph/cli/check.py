@@ -56,10 +56,12 @@ class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of 
 @graph_files
 @click.option(
     "--edition",
+    "chosen",
     type=_Editions(),
+    multiple=True,
     metavar="NAME|all",
     help="Edition that all ops of a graph must be expressible in, and of records that name none; by default that of "
-    "each op, and onednn-3.13 of records. all prints a table of all editions.",
+    "each op, and onednn-3.13 of records. Given several times, or as all for all editions, it prints a table of them.",
 )
 @click.option(
     "--library",
@@ -86,7 +88,7 @@ class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of 
 @json_option
 def command(
     sources: tuple[GraphSource, ...],
-    edition: str | None,
+    chosen: tuple[str, ...],
     libraries: tuple[str, ...],
     form: str,
     baseline: str | None,
@@ -101,7 +103,7 @@ def command(
     shape and, for a shape or axes, values; an unknown dim is ?. A name with * or ** stands for all files that match.
 
     Exit status: 0 if nothing breaks the specification, also where the library refuses an op or gets it wrong; 1 if
-    there is an error, with --edition all in any edition; 2 for a file that cannot be read, once the others are checked,
+    there is an error in any edition that is given; 2 for a file that cannot be read, once the others are checked,
     or wrong arguments; 3 if the specification forbids something in a graph, but oneDNN takes all of it.
     """
     if as_json and form != "text":
@@ -109,7 +111,8 @@ def command(
     accepted = [] if baseline is None else _accepted(baseline)
     own = {realpath(path) for path in (baseline, write_baseline) if path is not None}
     sources = tuple(source for source in sources if realpath(source.path) not in own)  # a pattern may match them
-    findings, unread = _checked(sources, EDITIONS if edition == ALL else (edition,), libraries or (None,))
+    editions = tuple(EDITIONS) if ALL in chosen else tuple(dict.fromkeys(chosen))
+    findings, unread = _checked(sources, editions or (None,), libraries or (None,))
     if write_baseline is not None and not unread:
         text = json.dumps([finding.key() for finding in findings], indent=1).encode()
         write_atomically(Path(write_baseline), lambda stream: stream.write(text))
@@ -121,8 +124,8 @@ def command(
         emit([asdict(one.violation) for one in shown])
     elif form != "text":
         click.echo(FORMATS[form](shown, names))
-    elif edition == ALL:
-        _print_matrix(new, [name for name in names if all(one.file != name for one in unread)], libraries)
+    elif len(editions) > 1:
+        _print_matrix(new, [name for name in names if all(one.file != name for one in unread)], editions, libraries)
     elif len(unread) < len(sources):
         _print(new, len(findings) - len(new), len(sources) > 1, len(libraries) > 1)
     severities = {one.violation.severity for one in new}
@@ -184,12 +187,14 @@ def _print(findings: Sequence[FileFinding], n_accepted: int, several: bool, with
         click.echo("no violations" + (f" beside {n_accepted} accepted" if n_accepted else ""))
 
 
-def _print_matrix(findings: Sequence[FileFinding], files: Sequence[str], libraries: Sequence[str]) -> None:
+def _print_matrix(
+    findings: Sequence[FileFinding], files: Sequence[str], editions: Sequence[str], libraries: Sequence[str]
+) -> None:
     """Print a table for each file: what each edition forbids, and what each library lacks or gets wrong."""
     titles = ["edition=", *(f"{name or 'loaded library'}=" for name in libraries or ("",))]
     for file in files:
         here = [finding for finding in findings if finding.file == file]
-        rows = [[words, *(_cell(here, words, name) for name in libraries or ("",))] for words in EDITIONS]
+        rows = [[words, *(_cell(here, words, name) for name in libraries or ("",))] for words in editions]
         print_rich(file, table(titles, rows))
 
 

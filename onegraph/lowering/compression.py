@@ -31,7 +31,8 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
     """A graph whose products read constant weights of 4 or 8 bits, for models that wait for memory.
 
     Each MatMul by a constant matrix of f32, f16 or bf16 reads codes instead, with a scale for each group of a column,
-    and sums in f32. Of 4 bits and groups of 32, a weight takes 0.625 bytes. Matrices of less than 4,096 numbers, and
+    and sums in f32. Of 4 bits and groups of 32, a weight takes 0.625 bytes; columns are filled up to multiples of 128
+    codes of 4 bits, or 64 of 8 bits. Matrices of less than 4,096 numbers, and
     weights that are variables, stay as they are; if all matrices do, a warning says why. Results change:
     ``compression`` of the new graph has the error of each matrix; compare the results of the model too.
 

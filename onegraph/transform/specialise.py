@@ -51,7 +51,8 @@ def specialise(
     for name, tensor in before._inputs.items():
         shape = as_shape(shapes.get(name, tensor.shape))
         if not compatible(shape, tensor.shape):
-            raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
+            other_sizes = "g.replace(name, g.input(...)) gives the graph an input of other sizes"
+            raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}; {other_sizes}")
         made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
         renewed.made[tensor.id] = other._inputs[name] = made
     other._constant_inputs, other._roundings = before._constant_inputs - values.keys(), before._roundings

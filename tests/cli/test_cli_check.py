@@ -95,6 +95,13 @@ def test_matrix_of_editions_and_libraries(norm):
     assert rows["onednn-3.6"][1:] == ["1 op not in the library", "ok"]
 
 
+def test_several_editions_are_a_table(norm):
+    done = check(norm, "--edition", "onednn-3.6", "--edition", "onednn-3.5", "--library", "none")
+    rows = [re.split(" {2,}", line)[:2] for line in done.stdout.splitlines() if "onednn-" in line]
+    assert (done.exit_code, rows) == (1, [["onednn-3.6", "ok"], ["onednn-3.5", "1 error"]])
+    assert check(norm, "--edition", "onednn-3.6", "--edition", "onednn-3.6", "--library", "none").exit_code == 0
+
+
 def test_matrix_counts_errors_of_an_op_in_its_own_edition(tmp_path):
     g = og.Graph()
     g.output("y", g.softmax(g.input("x", "f32", (2, 3)), axis=1))

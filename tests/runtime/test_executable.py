@@ -156,6 +156,16 @@ def test_specialised_graph_keeps_given_contents(rng):
             run(**(feed | {"axes": first}))
 
 
+def test_known_dims_stay_and_another_input_changes_them():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (64, 4))))
+    with pytest.raises(og.ArgumentError, match=r"expected \[64, 4\]; g.replace\(name, g.input\(\.\.\.\)\) gives"):
+        g.specialise({"x": (3, 4)})
+    g.replace("x", g.input("rows", og.f32, (None, 4)))
+    g.remove("x")
+    assert ([*g.inputs], g.outputs["y"].shape) == (["rows"], (None, 4))
+
+
 @pytest.mark.library
 def test_computed_shape(rng):
     g = og.Graph()

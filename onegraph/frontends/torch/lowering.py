@@ -70,7 +70,8 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     ends = metas[call], *[metas[source] for source in call.all_input_nodes]
     lowering = (PARTS if any(map(is_complex, ends)) else LOWERINGS).get(name)
     if lowering is None:
-        raise NotLowered("no op of a graph computes it")
+        own = "" if name.startswith(("aten.", "prims.")) else "; onegraph.torch.register gives an op a lowering"
+        raise NotLowered(f"no op of a graph computes it{own}")
     given = arguments(call.target, call.args, call.kwargs)
     bound = {key: concrete(map_arg(one, values.__getitem__)) for key, one in given.items()}
     fakes = {key: map_arg(one, metas.__getitem__) for key, one in given.items()}
