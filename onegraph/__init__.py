@@ -69,6 +69,8 @@ u4 = DataType.u4
 e8m0 = DataType.e8m0
 f4_e2m1 = DataType.f4_e2m1
 
+_EXTRAS = ("gguf", "torch")  # modules that need another package, which a program imports itself
+
 # Names imported at their first use, because they need the library or few programs use them.
 _LAZY = {
     "capi": ".capi",
@@ -105,6 +107,7 @@ __all__ = [
     "LogicalTensor",
     "Op",
     "as_dlpack",
+    "errors",
     "load",
     "__version__",
     *errors.__all__,
@@ -121,6 +124,8 @@ def _meant(name: str) -> str:
     """What a name that does not exist was probably to be: a method of graphs, or a name that contains it or is near."""
     if name.startswith("_"):
         return ""
+    if name in _EXTRAS:
+        return f"; it is there after: import onegraph.{name}"
     if callable(getattr(Graph, name, None)):
         return f"; it is a method of graphs, as in g.{name}(...)"
     from .opset.values import nearest

@@ -1,5 +1,6 @@
 """The names of the package: what completion shows, and what type checkers refuse."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +19,14 @@ ROOT = Path(__file__).parents[2]
 
 def test_dir_lists_exactly_the_public_names():
     assert {name for name in dir(og) if not name.startswith("__")} | {"__version__"} == {*og.__all__}
+
+
+def test_every_module_of_the_reference_is_a_public_name():
+    pages = (ROOT / "docs" / "api" / "index.md").read_text()
+    modules = re.findall(r"\[`(?:og|onegraph)\.([a-z]+)`\]", pages)
+    for name in {*modules} - {*dir(og)}:
+        assert f"import onegraph.{name}" in og._meant(name)
+    assert "errors" in modules
 
 
 @library
