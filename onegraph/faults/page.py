@@ -24,7 +24,7 @@ SEVERITIES = {
     LACKS: "lacks: oneDNN has no kernel",
 }
 MANY = 12  # ops; a fault that concerns more is said to concern any op
-ROWS = 16  # of a table; on a narrow screen a row may take 150 pixels
+ROWS = 14  # of a table; on a narrow screen a row may take 150 pixels
 
 
 def markdown_faults() -> dict[str, str]:

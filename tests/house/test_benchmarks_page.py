@@ -102,6 +102,14 @@ def test_each_row_has_a_time_for_its_first_contender():
     assert table == ["| a | 1.00 s | 2.0 | - |", "| b | - | 1.0 | 1.00 us |"]
 
 
+def test_long_tables_repeat_their_heads():
+    rows = [TIMED[0] | {"case": f"case {number}"} for number in range(2 * page.MOST + 1)]
+    text = page.markdown({"inference": {"environment": environment(), "rows": rows}})
+    tables = [table.splitlines() for table in re.findall(r"(?m)^(?:\|.*\n)+", text)]
+    assert [len(table) for table in tables] == [2 + page.MOST, 2 + page.MOST, 2 + 1 + 1]
+    assert len({tuple(table[:2]) for table in tables}) == 1
+
+
 def test_each_benchmark_has_a_section():
     assert set(page.SECTIONS) == set(NAMES)
     assert set(page.MODELS) <= set(NAMES)

@@ -73,7 +73,7 @@ def test_pages_are_short(pages):
 def test_tables_of_faults_take_few_screens():
     lengths = [len(table.splitlines()) - 2 for table in re.findall(r"(?m)^(?:\|.*\n)+", markdown_faults()["faults"])]
     assert sum(lengths) == len(CATALOGUE) + len(API)
-    assert max(lengths) <= 16
+    assert max(lengths) <= 14  # at a width of 390 pixels, a row takes up to 180, and three screens 2,532
 
 
 def test_fences_and_tables_of_pages_are_whole(pages):
