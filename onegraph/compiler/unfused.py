@@ -104,6 +104,11 @@ def is_kept_apart(reason: str) -> bool:
     return "so that the ops run one by one" in reason or "so that the ops run apart" in reason
 
 
+def is_for_sizes(reason: str) -> bool:
+    """Whether the reason of a partition is that the library would be asked for each size of an open dim."""
+    return "for any number of rows" in reason or "sizes change, and the library" in reason
+
+
 def kept_apart(first: _Partition, second: _Partition) -> str:
     """The reason why two partitions, which the library joins, are kept apart; empty if others are the cause.
 

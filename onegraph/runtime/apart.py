@@ -10,7 +10,7 @@ from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
 from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
 from ..compiler.report import NamedTensor, PartitionReport, nbytes
-from ..compiler.unfused import ONE_BY_ONE, is_kept_apart, kept_apart
+from ..compiler.unfused import ONE_BY_ONE, is_for_sizes, is_kept_apart, kept_apart
 from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT, HOST, edition
@@ -122,7 +122,7 @@ class _Edges:
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
         if split := self._split_codes(ops):
             return "fault", split
-        for report in (second, first):
+        for report in sorted((second, first), key=lambda one: not is_for_sizes(one.reason)):
             if report.executor == "kernel":
                 reason = reason_of(report).removeprefix("by onegraph")
                 reason = reason.removeprefix(", ").removeprefix(": ")
@@ -134,7 +134,9 @@ class _Edges:
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if others := self._others(second, tensor):
                     text += f"; {tensor.name} has a second consumer too, {others}"
-                elif not self.options.finite_math and (joined := self.joining.with_finite_math(ops)):
+                elif not (self.options.finite_math or is_for_sizes(report.reason)) and (
+                    joined := self.joining.with_finite_math(ops)
+                ):
                     text += f"; {joined}"
                 return "own kernel", text
         if self.joining.joins(ops):
@@ -320,7 +322,7 @@ class _Edges:
         for report in (first, second):
             if is_kept_apart(report.reason):
                 return "fault", report.reason
-            if not self.options.finite_math and reason_of(report) and (joined := self.joining.with_finite_math(ops)):
+            if reason_of(report) and (joined := self.joining.with_finite_math(ops)):
                 return "own kernel", f"{_ops(report)}: {reason_of(report)}; {joined}"
         text = "the library joins the two if they are alone, but joins their neighbours first"
         return "neighbours", text

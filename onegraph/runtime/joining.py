@@ -58,6 +58,8 @@ class Joining:
 
     def with_finite_math(self, ops: Sequence[Op]) -> str:
         """What ``finite_math=True`` makes of these ops, which the library joins; empty if it changes nothing."""
+        if self.options.finite_math:
+            return ""
         key = "finite math", *[op.name for op in ops]
         if key not in self._kept_apart:
             self._kept_apart[key] = ""

@@ -433,6 +433,17 @@ def test_rounded_rows_have_edges():
     assert "compile(finite_math=True) lets the library join the two" in edge.reason
 
 
+def test_a_kernel_for_any_size_does_not_name_an_option_that_keeps_it():
+    g = og.Graph()
+    g.output("y", g.gelu(product(g, g.input("x", og.f32, (None, 32)))))
+    for finite_math in (False, True):
+        model = g.compile(finite_math=finite_math)
+        model(np.ones((5, 32), np.float32))
+        edges = model.explain(np.ones((37, 32), np.float32)).edges
+        assert not [edge for edge in edges if "lets the library join" in edge.reason]
+        assert "for any number of rows" in next(edge.reason for edge in edges if edge.tensor == "mm.dst")
+
+
 def test_an_op_that_is_computed_again_names_the_option_that_fuses():
     g = og.Graph()
     soft = g.softmax(g.input("x", og.bf16, N), axis=-1, name="soft")
