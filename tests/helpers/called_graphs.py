@@ -113,6 +113,18 @@ def chosen_rows():
     return g, [counted(3, 3)]
 
 
+def staged_counter():
+    """A variable in a graph in stages."""
+    g = og.Graph()
+    x, count = g.input("x", og.f32, (None, 3)), g.variable("count", np.zeros((3,), F32))
+    total = g.op("ReduceSum", [x], {"axes": [1], "keep_dims": False})
+    places = g.op("NonZero", [g.op("Greater", [total, g.constant(F32(4))], edition="host")], edition="host")
+    rows = g.op("Gather", [x, g.op("Squeeze", [places], {"axes": [0]}, edition="host")], {"axis": 0}, edition="host")
+    g.output("rows", rows)
+    g.output("sum", g.assign(count, g.add(count, g.reduce_sum(rows, axes=[0]))))
+    return g, [counted(3, 3)]
+
+
 def loop(make_body, starts, results=(), shapes=(), scanned=(), **attrs):
     """A graph of a Loop over states that begin with ``starts``, and its inputs; ``shapes`` are of its outputs."""
 
@@ -235,6 +247,7 @@ CALLED = [
     grown,
     two_caches,
     chosen_rows,
+    staged_counter,
     gated,
     *LOOPS,
     *map(number_of, ("bf16", "f16", "s8", "u8", "s32", "boolean", "s64")),

@@ -209,9 +209,22 @@ def cached_calls(model, given):
         )
     if not any(is_past):
         return
+
+    def decoded(count, step, tokens=3):
+        """Results that are the next inputs, of which ``step`` says which are copied."""
+        given = {name: array[..., :tokens, :] if name in caches else array for name, array in arrays.items()}
+        for number in range(count):
+            found = model(**given)
+            results = dict(zip(found._fields, found, strict=True)) if hasattr(found, "_fields") else {"": found}
+            for name, array in zip(caches, results.values(), strict=False):
+                given[name] = array.copy() if step and number % step == 0 else array
+        return [array.shape for array in given.values()], [float(array.sum()) for array in given.values()]
+
     caches = {name: og.Cache(arrays[name], 9, -2) for name, is_cache in zip(names, is_past, strict=True) if is_cache}
     others = {name: array for name, array in arrays.items() if name not in caches}
     run, cache = model.bind(**arrays | caches), next(iter(caches.values()))
+    for count, step, tokens in ((12, 0, 3), (12, 5, 3), (6, 1, 3), (6, 2, 0), (6, 0, 1)):
+        yield f"decoded {count} {step} {tokens}", lambda a=(count, step, tokens): decoded(*a)
     yield "one cache twice", lambda: model.bind(**arrays | dict.fromkeys(caches, cache)).run()
     yield "one of the caches", lambda: model.bind(**{**arrays, next(iter(caches)): cache}).run()
     yield "warmed up", lambda: run.warm_up(2)
@@ -332,6 +345,7 @@ def lines(make):
     for calls in (input_calls, argument_calls, output_calls, bound_calls, cached_calls, variable_calls, other_calls):
         model = graph.compile(**dict(*options))
         found[calls.__name__] = {name: line_of(model, call) for name, call in calls(model, given)}
+        found[calls.__name__]["in the end"] = shown([model.report().cache, model.report().note, model.report().memory])
     return found
 
 
