@@ -1,12 +1,21 @@
-"""What rounding explains, and what it does not: results beside an oracle, by hand."""
+"""What rounding explains, and what it does not: results beside an oracle, by hand.
+
+Where the allowed error ends is measured, so that findings.json has digests of findings beside many errors. ``python
+tests/tools/test_judging.py`` writes it anew.
+"""
+
+import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.recorded import digest, keep, kept
 
 from onegraph.judging.comparison import MANY, SHORTEST, Answer, compare
 from onegraph.judging.contents import KINDS, LARGE, LARGE_HALF, SCALES, floats, rows_of
 from onegraph.judging.judgement import SHOWN, Finding, Judgement
 
+KEPT = Path(__file__).parents[1] / "recorded" / "findings.json"
 NAN, INF = np.nan, np.inf
 RNG = np.random.default_rng(0)
 ROWS = RNG.uniform(0.5, 1, (2, 32))
@@ -185,3 +194,44 @@ def test_findings_and_judgements_say_what_was_found():
     many = Judgement("eager", tuple(Finding(f"y{n}", "r", "c", "NaN", "", "") for n in range(SHOWN + 2)), 0, ())
     assert str(many).splitlines()[-1] == "  and 2 more results, in .findings"
     assert len(str(many).splitlines()) == SHOWN + 2
+
+
+def findings():
+    """What is found for results that differ in several ways and by several sizes, by data type."""
+    rng = np.random.default_rng(5)
+    for dtype, shape in itertools.product(("float32", "float16", "bfloat16", "int32"), ((4, 5), (3, 40))):
+        exact = rng.standard_normal(shape) * 40
+        exact = np.round(exact) if dtype == "int32" else exact
+        signs, first = rng.choice((-1.0, 1.0), shape), np.arange(exact.size).reshape(shape) == 3
+        ways = {
+            "noise": signs * np.abs(exact),
+            "bias": np.abs(exact),
+            "one": first * 40.0,
+            "far": first * 1e38,
+            "infinity": np.where(first, np.inf, 0),
+            "nan": np.where(first, np.nan, 0),
+        }
+        near = exact + signs * np.abs(exact) * 2.0**-14
+        answers = [Answer(exact, None), Answer(exact, near), Answer(exact, near, (near, exact)), Answer(exact, first)]
+        for (way, step), power in itertools.product(ways.items(), range(-23, 2, 2)):
+            for (number, answer), loose in itertools.product(enumerate(answers), (1.0, 4.0)):
+                got = exact + step * 2.0**power
+                found = compare(got, answer, dtype, name="y", run="r", contents="c", loose=loose)
+                told = found and (found.problem, found.given, found.expected, found.where, found.wrong)
+                yield dtype, f"{shape} {way} {power} {number} {loose} {told} {found and f'{found.units:.3g}'}"
+
+
+def recorded():
+    lines = {}
+    for dtype, line in findings():
+        lines.setdefault(dtype, []).append(line)
+    return {dtype: digest(told) for dtype, told in lines.items()}
+
+
+def test_findings_are_those_of_the_record():
+    assert recorded() == kept(KEPT)
+
+
+if __name__ == "__main__":
+    keep(KEPT, recorded())
+    print(*(line for _, line in findings()), sep="\n")
