@@ -318,6 +318,20 @@ def test_more_keys_than_there_is_room_for_are_refused(change, text):
         model(**feeds)
 
 
+@pytest.mark.parametrize("tokens", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("attrs", "has_state"),
+    [({}, True), ({"activation": "silu"}, True), ({}, False), ({"dilation": 2}, True), ({"channels_last": 1}, True)],
+    ids=str,
+)
+def test_causal_convolutions_keep_a_state(attrs, has_state, tokens):
+    before = 3 * attrs.get("dilation", 1)
+    ends = floats(2, 5, tokens), floats(2, 5, before)
+    src, state = (np.ascontiguousarray(end.swapaxes(1, 2)) if "channels_last" in attrs else end for end in ends)
+    inputs = [src, floats(5, 1, 4), floats(5), state if has_state else None]
+    compare("CausalConvWithState", inputs, (1, 2), outputs=2, **attrs)
+
+
 def of_window(window, inputs):
     """A model whose caches have room for a window, with an open number of tokens."""
     attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "local_window_size": window, "sliding_window_cache": 1}

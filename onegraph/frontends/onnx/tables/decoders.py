@@ -10,13 +10,14 @@ import numpy as np
 from ...._util.counted import counted
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
-from ....lowering.elementwise import add, binary, clamp, multiply, unary
+from ....lowering.elementwise import add, binary, clamp, multiply, swish, unary
 from ....lowering.emitter import Emitter, Value, numbers, shape_of
-from ....lowering.movement import cast, concat, part, reshape, unsqueeze
+from ....lowering.movement import cast, concat, part, reshape, slice_, transpose, unsqueeze
 from ....lowering.open_samples import counted as integers_below
 from ....lowering.open_samples import open_factor, open_number
 from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
+from ....lowering.windows import Window, convolution
 from ....opset.dtypes import DataType
 from ....opset.signature import Shape
 from ..node import Node, NotLowered, Unsettled, lowers
@@ -184,6 +185,39 @@ def _from(emit: Emitter, cache: Value, start: Value, count: int) -> Value:
     firsts = multiply(emit, of_heads, open_factor(emit, room))
     rows = add(emit, places, firsts)
     return emit.op("Gather", [reshape(emit, cache, numbers(-1, size)), rows], {"axis": 0})
+
+
+@lowers("CausalConvWithState", domain=DOMAIN)
+def causal_convolution(node: Node) -> tuple[Value, ...]:
+    """A convolution along the tokens of (batch, channels, tokens); a state has the tokens before them."""
+    native(node)
+    neutral: dict[str, object] = dict.fromkeys(
+        ("state_window", "state_update_capacity", "state_length", "input_channels"), 0
+    )
+    neutral |= {"ndim": 1, "state_channels_last": -1, "input_channel_offset": 0}
+    _only(node, neutral, ())
+    activation, apart = node.attr("activation", "none"), node.attr("dilation", 1)
+    if activation not in ("none", "silu", "swish"):
+        raise NotLowered(f"activation = {activation}")
+    emit, weights, shape = node.emit, node.value(1), shape_of(node.value(1)) or ()
+    if len(shape) != 3 or shape[0] is None or shape[1] != 1 or shape[2] is None or node.rank() != 3:
+        raise NotLowered("weights that are not (channels, 1, taps), or another input than (batch, channels, tokens)")
+    before = (shape[2] - 1) * apart
+    if before < 1:
+        raise NotLowered("a convolution without a state")
+    is_last = bool(node.attr("channels_last", 0))
+    src, state = node.value(0), node.optional(3)
+    if state is None:
+        dims = _tokens(src, 3)
+        state = np.zeros((dims[0], *((before, dims[2]) if is_last else (dims[1], before))), node.dtype().numpy)
+    src, state = (transpose(emit, each, (0, 2, 1)) if is_last else each for each in (src, state))
+    whole = concat(emit, [state, src], 2)
+    window = Window([1], [0], [0], [apart])
+    found = convolution(emit, whole, weights, node.optional(2), window, groups=shape[0])
+    found = found if activation == "none" else swish(emit, found)
+    kept = slice_(emit, whole, [-before], [np.iinfo(np.int64).max], [2])
+    results = [transpose(emit, each, (0, 2, 1)) if is_last else each for each in (found, kept)]
+    return tuple(results[: len(node.proto.output)])
 
 
 def _sinks(node: Node, heads: int) -> Value | None:
