@@ -43,15 +43,15 @@ class WiredOp(NamedTuple):
 def added(nodes: Sequence[WiredOp]) -> set[int]:
     """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
     producers = _producers(nodes)
-    found: set[int] = set()
+    sources: set[int] = set()
     for node in nodes if len(nodes) > 1 else ():
         if node.kind != "Add":
             continue
         shape = node.outputs[0].shape
         for end in node.inputs:
             if end.shape is None or shape is None or None in (*end.shape, *shape) or end.shape == shape:
-                found.add(_source(end, producers))
-    return found
+                sources.add(_source(end, producers))
+    return sources
 
 
 def spread(nodes: Sequence[WiredOp]) -> set[int]:

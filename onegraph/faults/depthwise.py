@@ -16,16 +16,16 @@ DEPTHWISE = Faults[Call]()
 
 def depthwise_geometry(call: Call, axes: int) -> ConvolutionGeometry | None:
     """The geometry of a convolution over ``axes`` axes, or of its gradient, with one channel in each of its groups."""
-    found = convolution_geometry(call)
-    if found is None or len(found.strides) != axes or found.groups == 1:
+    geometry = convolution_geometry(call)
+    if geometry is None or len(geometry.strides) != axes or geometry.groups == 1:
         return None
-    return found if found.wide_channels == found.narrow_channels == found.groups else None
+    return geometry if geometry.wide_channels == geometry.narrow_channels == geometry.groups else None
 
 
 def _is_row(call: Call) -> bool:
     """Whether windows move along one axis only; with gaps between their elements, gradients have no fast kernel."""
-    found = depthwise_geometry(call, 1)
-    return found is not None and (call.schema.kind == "Convolution" or found.dilations == (1,))
+    geometry = depthwise_geometry(call, 1)
+    return geometry is not None and (call.schema.kind == "Convolution" or geometry.dilations == (1,))
 
 
 SLOW_ROWS = DEPTHWISE.add(
@@ -59,10 +59,10 @@ MOST_PADS, MOST_PADS_AVX2 = 6, 4
 
 def _is_far(padding: Padding) -> bool:
     """Whether the rows of images have more padding than the kernel takes, and there are gaps in the windows."""
-    found = depthwise_geometry(padding.call, 2)
-    if found is None or found.pads_begin is None or found.pads_end is None or found.dilations == (1, 1):
+    geometry = depthwise_geometry(padding.call, 2)
+    if geometry is None or geometry.pads_begin is None or geometry.pads_end is None or geometry.dilations == (1, 1):
         return False
-    return max(found.pads_begin[1], found.pads_end[1]) > padding.most
+    return max(geometry.pads_begin[1], geometry.pads_end[1]) > padding.most
 
 
 PADDINGS = Faults[Padding]()

@@ -122,8 +122,8 @@ class Fault(Generic[Subject]):
         if (since is not None and version < since) or (mended is not None and version >= mended):
             return False
         concerned = {
-            tried: not FINE.issuperset(found.split(" | "))
-            for tried, found in self.seen.items()
+            tried: not FINE.issuperset(outcome.split(" | "))
+            for tried, outcome in self.seen.items()
             if (since is None or tried >= since) and (mended is None or tried < mended)
         }
         release, wrong = version[:2], [tried for tried, is_wrong in concerned.items() if is_wrong]
@@ -186,9 +186,9 @@ class Faults(Generic[Subject]):
         where, severity, instead: what most faults of the family have; ``add`` needs only what differs.
     """
 
-    def __init__(self, *others: Faults[Subject], where: str = "", severity: str = "", instead: str = "") -> None:
+    def __init__(self, *parts: Faults[Subject], where: str = "", severity: str = "", instead: str = "") -> None:
         self._where, self._severity, self._instead = where, severity, instead
-        self.records: list[Fault[Subject]] = [fault for other in others for fault in other]
+        self.records: list[Fault[Subject]] = [fault for other in parts for fault in other]
         self._known: dict[tuple[frozenset[str], Release], list[Fault[Subject]]] = {}
 
     def add(

@@ -23,8 +23,8 @@ PARTITIONS = Faults[Laid]()
 
 
 def _loses_batches(laid: Laid) -> str:
-    found = laid.inside >= {"MatMul", "SoftMax"} and has_gaps(laid.shape, laid.strides)
-    return "attention does not honour such strides" if found else ""
+    is_lossy = laid.inside >= {"MatMul", "SoftMax"} and has_gaps(laid.shape, laid.strides)
+    return "attention does not honour such strides" if is_lossy else ""
 
 
 FLAT_BATCHES = PARTITIONS.add(
@@ -53,8 +53,8 @@ def _loses_sums(laid: Laid) -> str:
     if not laid.inside >= {"Add", "Interpolate"}:
         return ""
     wide = [axis for axis, dim in enumerate(laid.shape) if dim > 1]
-    found = sorted(wide, key=lambda axis: -laid.strides[axis])
-    is_odd = found not in (wide, sorted(wide, key=lambda axis: axis == 1))
+    by_stride = sorted(wide, key=lambda axis: -laid.strides[axis])
+    is_odd = by_stride not in (wide, sorted(wide, key=lambda axis: axis == 1))
     return "Interpolate + Add does not honour such strides" if is_odd else ""
 
 

@@ -45,12 +45,12 @@ def has_tiles(dtype: DataType | None, isa: str) -> bool:
 
 def _channels(call: Call) -> int | None:
     """The number of channels that a convolution of 16 bits sums over in each group; None for other types."""
-    found = convolution_geometry(call)
-    if found is None or not _has_halves(call) or _is_depthwise(found):
+    geometry = convolution_geometry(call)
+    if geometry is None or not _has_halves(call) or _is_depthwise(geometry):
         return None  # the kernels of depthwise convolutions do without AMX
     wide = call.schema.kind in ("Convolution", "ConvTransposeBackwardData")
-    count = found.wide_channels if wide else found.narrow_channels
-    return None if count is None else count // found.groups
+    count = geometry.wide_channels if wide else geometry.narrow_channels
+    return None if count is None else count // geometry.groups
 
 
 def _columns(call: Call) -> int | None:
@@ -100,24 +100,24 @@ def rows_before_a_row_of_nan(g: DataGraph) -> LogicalTensor:
     return g.matmul(_with_nan(g, (40, 70), 20), g.input("w", "bf16", (70, 48)))
 
 
-def _is_depthwise(found: ConvolutionGeometry) -> bool:
-    return 1 < found.groups == found.wide_channels == found.narrow_channels
+def _is_depthwise(geometry: ConvolutionGeometry) -> bool:
+    return 1 < geometry.groups == geometry.wide_channels == geometry.narrow_channels
 
 
-def _is_pixel(found: ConvolutionGeometry) -> bool:
-    return found.kernel is not None and set(found.kernel) == {1}
+def _is_pixel(geometry: ConvolutionGeometry) -> bool:
+    return geometry.kernel is not None and set(geometry.kernel) == {1}
 
 
 def _leaks_of_pixels(call: Call) -> bool:
     """Whether a window is one pixel of channels that fill no whole tiles."""
-    found, count = convolution_geometry(call), _channels(call)
-    return found is not None and count is not None and _is_pixel(found) and count % TILE != 0
+    geometry, count = convolution_geometry(call), _channels(call)
+    return geometry is not None and count is not None and _is_pixel(geometry) and count % TILE != 0
 
 
 def _leaks_of_windows(call: Call) -> bool:
     """Whether windows are larger than a pixel, and their rows have few channels."""
-    found, count = convolution_geometry(call), _channels(call)
-    return found is not None and count is not None and not _is_pixel(found) and count <= FEW
+    geometry, count = convolution_geometry(call), _channels(call)
+    return geometry is not None and count is not None and not _is_pixel(geometry) and count <= FEW
 
 
 PIXEL_LEAKS = LEAKY.add(

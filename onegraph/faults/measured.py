@@ -72,8 +72,8 @@ FIELDS = tuple(field.name for field in fields(Score))
 @cache
 def figures() -> Mapping[str, Any]:
     """The contents of the file: for each version the uses, the machine, and the counts of each record."""
-    found: dict[str, Any] = json.loads(FILE.read_text())
-    return found
+    contents: dict[str, Any] = json.loads(FILE.read_text())
+    return contents
 
 
 def measured(name: str) -> dict[str, Score]:

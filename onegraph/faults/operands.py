@@ -33,15 +33,15 @@ def steps_to_fast(result: Dims, operand: Dims) -> list[Dims]:
     An operand that varies along every other run of axes is broadcast along the inner runs first.
     """
     missing = len(result) - len(operand)
-    shape, found = [*(1,) * missing, *operand], list[Dims]()
+    shape, steps = [*(1,) * missing, *operand], list[Dims]()
     while len(collapsed(result, tuple(shape))[0]) > RUNS:
         varies = varying(result, tuple(shape))
         last = next(axis for axis in reversed(range(len(result))) if result[axis] > 1 and not varies[axis])
         while last >= 0 and (result[last] == 1 or not varies[last]):
             shape[last] = result[last]
             last -= 1
-        found.append(tuple(shape))
-    return found
+        steps.append(tuple(shape))
+    return steps
 
 
 def collapsed(result: Dims, operand: Dims) -> tuple[Dims, Dims]:

@@ -61,8 +61,8 @@ def _family(title: str, faults: Iterable[Fault[Any]]) -> str:
 
 def _helpers(module: ModuleType) -> list[str]:
     """The sources of the functions that the examples of a module share."""
-    found = vars(module).items()
-    functions = [value for name, value in found if name.startswith("_") and inspect.isfunction(value)]
+    members = vars(module).items()
+    functions = [value for name, value in members if name.startswith("_") and inspect.isfunction(value)]
     return [
         inspect.getsource(function).rstrip() for function in functions if "g" in inspect.signature(function).parameters
     ]

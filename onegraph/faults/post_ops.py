@@ -69,7 +69,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
     roots: dict[int, Use] = {}  # by id of a main op, the one that begins its chain of kernels
     turned: set[int] = set()  # ids of main ops that write channels last
     added: set[int] = set()  # ids of main ops that add an operand to the memory of the result
-    found: list[PostOp] = []
+    posts: list[PostOp] = []
     for use in uses:
         ends = [number for number in use.inputs if number in heads]
         head = heads[ends[-1]] if ends else None
@@ -82,8 +82,8 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
             if use.kind in IMAGES and use.call.string("data_format") == "NCX":
                 turned.add(id(use))
         else:
-            others = [index for index, number in enumerate(use.inputs) if number not in ends]
-            operand = others[0] if others else None
+            operands = [index for index, number in enumerate(use.inputs) if number not in ends]
+            operand = operands[0] if operands else None
             shape = () if operand is None else _padded(use.shape(operand), len(use.result))
             is_joined = operand is None or _joins(head, shape)
             place, turns = places.get(id(head), 0), id(head) in turned
@@ -95,7 +95,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
                 )
                 adds = head.kind not in WITHOUT_SUM and (dtype is dst or dtype in INT8)
             anew = len({id(roots.get(id(heads[number]), heads[number])) for number in ends}) > 1
-            found.append(PostOp(head, use, frozenset(ends), anew, operand, adds, place, turns, is_joined))
+            posts.append(PostOp(head, use, frozenset(ends), anew, operand, adds, place, turns, is_joined))
             if not is_joined:
                 roots[id(use)] = roots.get(id(head), head)
                 head = use
@@ -104,17 +104,17 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
                 added.add(id(head))
             places[id(head)] = places.get(id(head), 0) + is_joined
         heads.update((number, head) for number in use.outputs)
-    return found
+    return posts
 
 
 def written_types(uses: tuple[Use, ...]) -> dict[int, DataType]:
     """The data type in which the kernel of a value writes its last result, where a cast behind it changes that."""
-    found: dict[int, DataType] = {}
+    dtypes: dict[int, DataType] = {}
     for use in reversed(uses):
-        dtype = found.get(use.outputs[0], use.dtype if use.kind in ("Quantize", "TypeCast") else None)
+        dtype = dtypes.get(use.outputs[0], use.dtype if use.kind in ("Quantize", "TypeCast") else None)
         if dtype is not None:
-            found.update((number, dtype) for number in use.inputs)
-    return found
+            dtypes.update((number, dtype) for number in use.inputs)
+    return dtypes
 
 
 def _joins(main: Use, shape: Dims) -> bool:

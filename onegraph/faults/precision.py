@@ -131,16 +131,16 @@ SLOW_STATISTICS = PRECISION.add(
 def statistics_of_24_channels_in_bf16(g: DataGraph) -> LogicalTensor:
     vectors = [g.input(name, "f32", (24,)) for name in ("mean", "variance", "gamma", "beta")]
     attrs = {"epsilon": 1e-5, "momentum": 0.1}
-    found = g.op("BatchNormForwardTraining", [g.input("x", "bf16", (2, 4, 4, 24)), *vectors], attrs)
-    return found[0]
+    tensors = g.op("BatchNormForwardTraining", [g.input("x", "bf16", (2, 4, 4, 24)), *vectors], attrs)
+    return tensors[0]
 
 
 def _is_depthwise(call: Call) -> bool:
     """Whether a low-precision convolution has one channel in each group."""
-    found = convolution_geometry(call)
-    if found is None or _dtype(call) is DataType.f32:
+    geometry = convolution_geometry(call)
+    if geometry is None or _dtype(call) is DataType.f32:
         return False
-    return 1 < found.groups == found.wide_channels == found.narrow_channels
+    return 1 < geometry.groups == geometry.wide_channels == geometry.narrow_channels
 
 
 SLOW_DEPTHWISE_SPREAD = PRECISION.add(
@@ -172,8 +172,8 @@ SLOW_DEPTHWISE_WEIGHTS = PRECISION.add(
 
 
 def _kernel(call: Call) -> Sequence[Dim]:
-    found = convolution_geometry(call)
-    return () if found is None or found.kernel is None else found.kernel
+    geometry = convolution_geometry(call)
+    return () if geometry is None or geometry.kernel is None else geometry.kernel
 
 
 @SLOW_DEPTHWISE_WEIGHTS.example({(3, 2): "right"}, on={"no AVX-512": "throws could not create a primitive"})

@@ -18,10 +18,10 @@ FAULTS = Faults[Fused](severity=SLOW, instead=APART)
 
 
 def _follows_conv_transpose(fused: Fused) -> bool:
-    behind = [post.main for post in post_ops(fused)]
+    mains = [post.main for post in post_ops(fused)]
     biased = {use.inputs[0] for use in fused.of("BiasAdd", "BatchNormInference")}
-    behind += [main for main in fused.of("ConvTranspose") if main.outputs[0] in biased]
-    return any(main.kind == "ConvTranspose" and not is_int8(main, fused) for main in behind)
+    mains += [main for main in fused.of("ConvTranspose") if main.outputs[0] in biased]
+    return any(main.kind == "ConvTranspose" and not is_int8(main, fused) for main in mains)
 
 
 SLOW_CONV_TRANSPOSE = FAULTS.add(
@@ -47,11 +47,11 @@ def _pools_int8(fused: Fused) -> str:
         target = next(iter(fused.of("Quantize")), None)
         if source is None or target is None or dtype_of(source, 0) is not target.dtype:
             continue
-        both = f"oneDNN has a reference kernel only for {pool.kind} of int8"
+        pooled_int8 = f"oneDNN has a reference kernel only for {pool.kind} of int8"
         if pool.call.string("data_format") == "NCX":
-            return f"{both} with channels first"
+            return f"{pooled_int8} with channels first"
         if pool.kind == "MaxPool" and _scaling(source) != _scaling(target):
-            return f"{both} between two scales"
+            return f"{pooled_int8} between two scales"
     return ""
 
 

@@ -31,8 +31,8 @@ def _slow_operand(
             if post.operand is None or not (any_rank or _rank(post.use) == _rank(post.main)):
                 continue
             if not post.adds and is_slow(post, varying(post.use.result, post.shape)):
-                both, shape = f"{post.main.kind} + {post.use.kind}", list(post.use.shape(post.operand))
-                return f"oneDNN has a reference kernel only for {both} with an operand of shape {shape}"
+                kinds, shape = f"{post.main.kind} + {post.use.kind}", list(post.use.shape(post.operand))
+                return f"oneDNN has a reference kernel only for {kinds} with an operand of shape {shape}"
         return ""
 
     return FAULTS.add(name, ops=BINARY, where="", severity=SLOW, when=when, seen=seen, reason=reason, instead=APART)

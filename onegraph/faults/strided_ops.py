@@ -120,15 +120,15 @@ GAPLESS = FAULTS.add(
 
 @GAPLESS.example({(3, 2): "wrong | overrun", (3, 6): "right"})
 def quantize_into_padded_rows(g: DataGraph) -> LogicalTensor:
-    found = g.quantize(g.input("x", "f32", (3, 4)), scales=[0.5], zps=[3], dtype="u8")
-    return g.output("out", found, strides=(6, 1))
+    codes = g.quantize(g.input("x", "f32", (3, 4)), scales=[0.5], zps=[3], dtype="u8")
+    return g.output("out", codes, strides=(6, 1))
 
 
 @GAPLESS.example({(3, 2): "wrong | overrun | SIGSEGV"})
 def gradient_of_a_pool_into_padded_rows(g: DataGraph) -> LogicalTensor:
     attrs = {**AVERAGE, "src_shape": [1, 2, 4, 4], "data_format": "NCX"}
-    found = g.op("AvgPoolBackward", [g.input("d", "f32", (1, 2, 2, 2))], attrs)
-    return g.output("out", found, strides=(40, 20, 5, 1))
+    gradient = g.op("AvgPoolBackward", [g.input("d", "f32", (1, 2, 2, 2))], attrs)
+    return g.output("out", gradient, strides=(40, 20, 5, 1))
 
 
 TURNED_RESIZE = FAULTS.add(

@@ -68,8 +68,8 @@ def dropout_alone(g: DataGraph) -> LogicalTensor:
 
 def bf16_parameters(call: Call) -> bool:
     """Whether a normalization of bf16 has parameters or statistics of bf16."""
-    src, *others = call.inputs
-    return src is not None and src.dtype is DataType.bf16 and any(t and t.dtype is DataType.bf16 for t in others)
+    src, *parameters = call.inputs
+    return src is not None and src.dtype is DataType.bf16 and any(t and t.dtype is DataType.bf16 for t in parameters)
 
 
 BF16_PARAMETERS = SUPPORT.add(

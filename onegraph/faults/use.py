@@ -156,13 +156,13 @@ class Fused:
     @cached_property
     def computed(self) -> list[Use]:
         """The binary ops of which every input is computed by the ops before them."""
-        made, found = set[int](), []
+        made, computed_uses = set[int](), []
         for use in self.uses:
             if use.kind in BINARY and made.issuperset(use.inputs):
-                found.append(use)
+                computed_uses.append(use)
             if use.kind not in DEQUANTIZATIONS or made.intersection(use.inputs):  # a residual is none of its results
                 made.update(use.outputs)
-        return found
+        return computed_uses
 
 
 def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
@@ -176,8 +176,8 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
             continue  # what another convolution computes is no longer in this kernel
         derived.update(use.outputs)
         if use.kind in BINARY:
-            others = [index for index, number in enumerate(use.inputs) if number not in derived]
-            for index in others or range(len(use.inputs)):
+            operands = [index for index, number in enumerate(use.inputs) if number not in derived]
+            for index in operands or range(len(use.inputs)):
                 yield Operand(use, result, use.shape(index))
 
 

@@ -65,20 +65,20 @@ class Reverse:
 
     def gradient(self, tensor: LogicalTensor) -> Value | None:
         """The sum of the parts of the gradient with respect to a tensor; None if it is zero."""
-        given = self._parts.get(tensor.id)
-        if given is None:
+        parts_of_value = self._parts.get(tensor.id)
+        if parts_of_value is None:
             return None
-        parts = [part for part in given if not isinstance(part, Piece | MatrixGradient | Scattered)]
-        products = [part for part in given if isinstance(part, MatrixGradient)]
+        parts = [part for part in parts_of_value if not isinstance(part, Piece | MatrixGradient | Scattered)]
+        products = [part for part in parts_of_value if isinstance(part, MatrixGradient)]
         if products:
             parts.append(cast(self.emit, self._product(products), tensor.dtype))
-        pieces = [part for part in given if isinstance(part, Piece)]
+        pieces = [part for part in parts_of_value if isinstance(part, Piece)]
         for axis in sorted({piece.axis for piece in pieces}):
             size = (tensor.shape or ())[axis] or 0
             parts += joined(self.emit, [piece for piece in pieces if piece.axis == axis], size)
         while len(parts) > 1:
             parts[:2] = [add(self.emit, parts[0], parts[1])]
-        for part in given:
+        for part in parts_of_value:
             if isinstance(part, Scattered):
                 whole = parts[0] if parts else zeros_like(self.emit, tensor, part.value)
                 parts = [self.emit.op(part.kind, [whole, part.indices, part.value], part.attrs)]
@@ -126,8 +126,8 @@ class Reverse:
         sides = zip(use.schema.outputs, gradients, strict=False)
         ordered = [None if one is None else use.in_base_order(one, port.name) for port, one in sides]
         for rule in rules_of(use.base, use.wanted):
-            found = rule.function(self.emit, use, *ordered)
-            for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
+            by_port = rule.function(self.emit, use, *ordered)
+            for port, value in zip(rule.ports, by_port if isinstance(by_port, tuple) else (by_port,), strict=False):
                 for index in ports.get(port, ()):
                     part: Any = value[index] if isinstance(value, list) else value
                     if part is not None and not isinstance(part, Piece | MatrixGradient | Scattered):
@@ -154,12 +154,12 @@ class Reverse:
 
 def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:
     """The indices of the inputs of an op whose gradients are computed, by their ports in the base vocabulary."""
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     base = base_of(schema_of(op))
     for index, tensor in enumerate(op.inputs):
         if tensor is not None and tensor.id in active:
-            found.setdefault(base.input_port(index).name, []).append(index)
-    return found
+            indices.setdefault(base.input_port(index).name, []).append(index)
+    return indices
 
 
 def fitted(emit: Emitter, gradient: Value, tensor: LogicalTensor, repeated: bool) -> Value:

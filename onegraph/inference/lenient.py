@@ -41,7 +41,7 @@ class LenientInference(OpInference):
         self,
         rule: str,
         where: str,
-        given: object,
+        value: object,
         expected: str,
         fix: str = "",
         severity: str = ERROR,
@@ -50,7 +50,7 @@ class LenientInference(OpInference):
     ) -> None:
         """Add a violation, as a note if the library does not enforce the rule."""
         is_accepted = not RULES.isdisjoint({(rule, self.kind), (rule, "")})
-        super().add(rule, where, given, expected, fix, NOTE if is_accepted else severity, says=says)
+        super().add(rule, where, value, expected, fix, NOTE if is_accepted else severity, says=says)
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
         """The stored form of a value; the range is ignored if the library does not check it."""

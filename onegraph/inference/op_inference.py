@@ -56,17 +56,17 @@ class OpInference(Violations):
     def check_attributes(self, schema: Schema, attrs: object, inputs: object = ()) -> dict[str, AttrValue]:
         """The valid attributes in stored form; adds violations for the others. ``inputs`` are only used in messages."""
         try:
-            given = {} if attrs is None else entries(attrs)
+            attributes = {} if attrs is None else entries(attrs)
         except Exception:  # a user's mapping may raise anything
             if type(attrs) is dict:
                 raise  # a signal handler raised it
-            given = None
-        if given is None:
+            attributes = None
+        if attributes is None:
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
             self.unsettled.update(attribute.name for attribute in schema.attributes)
             return {}
         stored: dict[str, AttrValue] = {}
-        for name, given_value in given.items():
+        for name, given_value in attributes.items():
             if len(self.violations) > MAX_VIOLATIONS:
                 break
             if type(name) is not str or not schema.has_attribute(name):
@@ -82,7 +82,7 @@ class OpInference(Violations):
             else:
                 self.note_misprint(schema, attribute, value)
         for attribute in schema.attributes:
-            if attribute.required and attribute.name not in given:
+            if attribute.required and attribute.name not in attributes:
                 self.unsettled.add(attribute.name)
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
         return stored
@@ -99,17 +99,17 @@ class OpInference(Violations):
 
     def misprint(self, schema: Schema, name: str, value: object) -> Correction | None:
         """The mistake on the page that attribute ``name`` with this value follows."""
-        found = (
+        misprints = (
             correction for correction in self.edition.corrections(schema) if correction.is_followed_by(name, value)
         )
-        return next(found, None)
+        return next(misprints, None)
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
         """The stored form of a value; BadValueError if the attribute cannot take it."""
         return convert(attribute, value)
 
     def bad_value(
-        self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object, given: str
+        self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object, shown_value: str
     ) -> None:
         """Add a violation for a value that the attribute cannot take, with a suggestion.
 
@@ -118,13 +118,13 @@ class OpInference(Violations):
             value: the value, converted by ``plain``.
             bad: the reason why the attribute cannot take it.
             inputs: the inputs of the op, as the caller gave them.
-            given: text of the caller's value.
+            shown_value: text of the caller's value.
         """
         self.unsettled.add(name)
         fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
         if not fix and (correction := self.misprint(schema, name, value)):
             fix = correction.remark
-        self.add(bad.rule, name, given, bad.expected, fix or bad.fix)
+        self.add(bad.rule, name, shown_value, bad.expected, fix or bad.fix)
 
     def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
         """Add a violation for an attribute that the op does not have, with a suggestion."""
@@ -132,10 +132,10 @@ class OpInference(Violations):
         records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
         names = [record.name for record in records]
         if is_tensor:
-            given, fix = "neither an input nor an attribute of this op", nearest_of(where, names)
+            value_text, fix = "neither an input nor an attribute of this op", nearest_of(where, names)
             if where in names:
-                given, fix = "a tensor among the attributes", "pass it as an input"
-            self.add("unknown_attribute", where, given, f"the inputs {', '.join(names)}", fix)
+                value_text, fix = "a tensor among the attributes", "pass it as an input"
+            self.add("unknown_attribute", where, value_text, f"the inputs {', '.join(names)}", fix)
         else:
             meant, fix = other_attribute(schema, where)
             self.unsettled.update([meant] if meant else [])
@@ -158,17 +158,17 @@ class OpInference(Violations):
                 raise  # a signal handler raised it
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
-        found: list[TensorType | None] = []
+        types: list[TensorType | None] = []
         sound = True
         for index, tensor in enumerate(tensors):
             if len(self.violations) > MAX_VIOLATIONS:
                 return None
             try:
-                found.append(None if tensor is None else tensor_type(tensor))
+                types.append(None if tensor is None else tensor_type(tensor))
             except ArgumentError as error:
                 self.add("tensor_kind", f"{where}[{index}]", tensor, "a logical tensor", str(error))
                 sound = False
-        return found if sound else None
+        return types if sound else None
 
     def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
         """Check the number of inputs, required inputs and ranks; returns whether all are right."""
@@ -215,15 +215,15 @@ class OpInference(Violations):
 
     def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> None:
         """Add violations for data types that no row of the type table allows, or that differ from a fixed type."""
-        found = [*mismatches(schema, rows, typed)]
-        if not found:
+        wrong_types = [*mismatches(schema, rows, typed)]
+        if not wrong_types:
             return
         misprints = {
             place: correction
             for correction in self.edition.corrections(schema)
             for place in correction.printed_types.items()
         }
-        for port, expected, fix in found:
+        for port, expected, fix in wrong_types:
             misprint = misprints.get((port.name, str(port.dtype)))
             fix = misprint.remark if misprint is not None else fix
             self.add("data_type", port.name, port.dtype, expected, fix, says=" is")

@@ -50,11 +50,13 @@ def editions_with(has: Callable[[Edition], bool]) -> str:
 def unknown_op(chosen: Edition, kind: object) -> str:
     """A suggestion for an op that the edition does not have; may be empty."""
     text = shortened(kind)
-    others = editions_with(lambda edition: edition.schema(kind) is not None)
-    if not others and edition_named(HOST).schema(kind) is not None:
+    other_editions = editions_with(lambda edition: edition.schema(kind) is not None)
+    if not other_editions and edition_named(HOST).schema(kind) is not None:
         return f"edition {HOST} has it"
-    close = chosen.renamed(text) if others else chosen.renamed(text) or _begun(chosen, text) or chosen.nearest(text)
-    return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
+    close = (
+        chosen.renamed(text) if other_editions else chosen.renamed(text) or _begun(chosen, text) or chosen.nearest(text)
+    )
+    return "; ".join(filter(None, (other_editions, f"did you mean {close!r}?" if close else "")))
 
 
 def _begun(chosen: Edition, text: str) -> str | None:
@@ -70,16 +72,16 @@ def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
     """
     base = base_of(schema)
     for edition in map(edition_named, EDITIONS):
-        other = edition.meaning(base)
-        if other is None or not other.has_attribute(name):
+        meaning = edition.meaning(base)
+        if meaning is None or not meaning.has_attribute(name):
             continue
-        meant = name if other.dialect is None else other.dialect.attributes.get(name, name)
+        meant = name if meaning.dialect is None else meaning.dialect.attributes.get(name, name)
         meant = vocabulary(schema, base).get(meant, meant)
         if schema.has_attribute(meant):
             return meant, question(meant)
-    others = editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
-    if others:
-        return "", others
+    other_editions = editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
+    if other_editions:
+        return "", other_editions
     known = [attribute for attribute in ELSEWHERE.get(name, ()) if schema.has_attribute(attribute)]
     meant = known[0] if known else nearest(name, [attribute.name for attribute in schema.attributes]) or ""
     return meant, question(meant)
@@ -103,8 +105,8 @@ def other_value(schema: Schema, name: str, value: object) -> str:
         meanings.update({axes_of(own, attribute.aliases[word])} if word in attribute.aliases else ())
         return word in attribute.values or word in attribute.aliases
 
-    found = editions_with(has)
-    return f"{found} as {' or '.join(sorted(meanings))}" if meanings else found
+    spelled = editions_with(has)
+    return f"{spelled} as {' or '.join(sorted(meanings))}" if meanings else spelled
 
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:

@@ -100,14 +100,14 @@ def translate(
     """
     ours, theirs = edition(source), edition(target)
     given_inputs, given_outputs = _listed("inputs", inputs), _listed("outputs", () if outputs is None else outputs)
-    schema, given, tensors, results = _checked(kind, attrs, given_inputs, given_outputs, ours)
+    schema, given_attrs, tensors, results = _checked(kind, attrs, given_inputs, given_outputs, ours)
     base = base_of(schema)
     wanted = theirs.meaning(base)
     if wanted is None:
         reasons = {schema.kind: _no_such_op(schema.kind, theirs)}
         sides = [tuple(map(_pair, side)) for side in (tensors, results)]
         return Translation(None, {}, sides[0], {}, tuple(reasons), reasons, sides[1])
-    work = _Work(schema, wanted, base_call(schema, base, given, tensors), given)
+    work = _Work(schema, wanted, base_call(schema, base, given_attrs, tensors), given_attrs)
     result = work.result(tensors, results, theirs)
     return replace(
         result,
@@ -117,28 +117,28 @@ def translate(
 
 
 def _same_kinds(
-    given: Sequence[object],
+    tensors: Sequence[object],
     pairs: Sequence[Pair | LogicalTensor | None],
     ports: Sequence[Port],
     permutations: Mapping[str, tuple[int, ...]],
 ) -> tuple[Pair | LogicalTensor | None, ...]:
     """The pairs, with a logical tensor in place of the pair where one was given."""
-    found: list[Pair | LogicalTensor | None] = []
-    for index, (tensor, pair) in enumerate(zip_longest(given[: len(pairs)], pairs)):
+    pairs_found: list[Pair | LogicalTensor | None] = []
+    for index, (tensor, pair) in enumerate(zip_longest(tensors[: len(pairs)], pairs)):
         order = permutations.get(ports[min(index, len(ports) - 1)].name)
         same = None if pair is None else _same_memory(tensor, order)
-        found.append(pair if same is None else same)
-    return tuple(found)
+        pairs_found.append(pair if same is None else same)
+    return tuple(pairs_found)
 
 
 def _listed(name: str, tensors: object) -> Sequence[object]:
     """The tensors as a list; one logical tensor is a list of one."""
-    found = [tensors] if has_type(tensors, LogicalTensor) else elements(tensors)
-    if found is None:
+    listed = [tensors] if has_type(tensors, LogicalTensor) else elements(tensors)
+    if listed is None:
         raise ArgumentError(
             f"{name}: {shown(tensors)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
         )
-    return found
+    return listed
 
 
 def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
@@ -165,28 +165,28 @@ def _checked(
     kind: str, attrs: object, inputs: Sequence[object], outputs: Sequence[object], chosen: Edition
 ) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None], Sequence[TensorType | None]]:
     """The schema, attributes and tensor types of an op; SpecError for any mistake except missing attributes."""
-    found = (
+    checked = (
         infer_op(kind, attrs, inputs, outputs or None, edition=chosen)
         if inputs
         else infer_attrs(kind, attrs, edition=chosen)
     )
-    errors = [error for error in found.errors if error.rule != "missing_attribute"]
+    errors = [error for error in checked.errors if error.rule != "missing_attribute"]
     results: Sequence[TensorType | None] = ()
-    if found.schema is not None and outputs:
-        examination = OpInference(chosen, found.schema.kind)
+    if checked.schema is not None and outputs:
+        examination = OpInference(chosen, checked.schema.kind)
         results = examination.tensor_types(outputs, "outputs") or ()
         if not inputs:
-            examination.check_outputs(found.schema, len(results))
-            examination.matching_rows(found.schema, (), results)
+            examination.check_outputs(checked.schema, len(results))
+            examination.matching_rows(checked.schema, (), results)
             errors += examination.errors
-    if errors or found.schema is None or found.attrs is None:
+    if errors or checked.schema is None or checked.attrs is None:
         raise SpecError(errors)
-    return found.schema, found.attrs, found.inputs, results
+    return checked.schema, checked.attrs, checked.inputs, results
 
 
 def _no_such_op(kind: str, theirs: Edition) -> str:
-    other, text = INSTEAD.get(kind, ("", ""))
-    return f"{theirs.name} has no op of this meaning" + (f"; {text}" if theirs.schema(other) else "")
+    instead, text = INSTEAD.get(kind, ("", ""))
+    return f"{theirs.name} has no op of this meaning" + (f"; {text}" if theirs.schema(instead) else "")
 
 
 def _pair(tensor: TensorType | None) -> Pair | None:
@@ -196,8 +196,8 @@ def _pair(tensor: TensorType | None) -> Pair | None:
 class _Work:
     """One translation from schema ``source`` to schema ``target``; ``call`` is the op in the base vocabulary."""
 
-    def __init__(self, source: Schema, target: Schema, call: Call, given: Mapping[str, AttrValue]) -> None:
-        self.source, self.target, self.call, self.given = source, target, call, given
+    def __init__(self, source: Schema, target: Schema, call: Call, given_attrs: Mapping[str, AttrValue]) -> None:
+        self.source, self.target, self.call, self.given_attrs = source, target, call, given_attrs
         self.reasons: dict[str, str] = {}
         self.attrs: dict[str, AttrValue] = {}
 
@@ -225,13 +225,13 @@ class _Work:
 
     def _translate(self, name: str, word: str) -> None:
         value, own = self.call.given[name], self._word(name)
-        shown = self.given.get(own, value)
+        shown = self.given_attrs.get(own, value)
         is_known = self.target.has_attribute(word)
         default = _default(self.target, word) if is_known else self.call.schema.attribute(name).default
-        if own not in self.given and value == default:
+        if own not in self.given_attrs and value == default:
             return
-        beside = self.source.attribute(own).ignored_beside if own in self.given else ""
-        if beside and self.given.get(beside) and not self.target.attribute(word).ignored_beside:
+        beside = self.source.attribute(own).ignored_beside if own in self.given_attrs else ""
+        if beside and self.given_attrs.get(beside) and not self.target.attribute(word).ignored_beside:
             return  # the source ignores the attribute, and the target refuses it
         if not is_known:
             # The target lacks an attribute that was added later. Omitting it means its default.
@@ -310,11 +310,11 @@ class _Work:
             self.reasons[name] = f"{name} is {violation.given}; there it must be {in_words(violation.expected, words)}"
 
     def permutations(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
+        swaps: dict[str, tuple[int, ...]] = {}
         sides = ((self.source.inputs, self.target.inputs), (self.source.outputs, self.target.outputs))
         for ours, theirs in sides:
-            for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
-                if is_swapped(self.source, our.name) == is_swapped(self.target, their.name):
+            for index, (our, their_port) in enumerate(zip(ours, theirs, strict=False)):
+                if is_swapped(self.source, our.name) == is_swapped(self.target, their_port.name):
                     continue
                 if our.gives_shape and not any(self.call.inputs[index:]):
                     continue  # the attribute gives the shape
@@ -322,8 +322,8 @@ class _Work:
                 if rank is None:
                     self.reasons[our.name] = f"{our.name}: its axis order, as nothing that was given says its rank"
                 else:
-                    found[their.name] = channel_swap(rank, format_of(self.target, self.attrs))
-        return found
+                    swaps[their_port.name] = channel_swap(rank, format_of(self.target, self.attrs))
+        return swaps
 
     def rank(self) -> int | None:
         """The rank that all tensors of a convolution share; None if unknown."""

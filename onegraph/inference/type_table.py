@@ -95,14 +95,14 @@ def mismatches(schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) 
         rows: the rows that match already.
         typed: the ports of the op with their data types.
     """
-    found = {
+    by_index = {
         index: Mismatch(port, port.variable, "")
         for index, port in enumerate(typed)
         if port.variable in DTYPES and port.dtype is not DTYPES[port.variable]
     }
     if not rows and schema.types:
-        found |= _of_no_row(schema, typed)
-    return [found[index] for index in sorted(found)]
+        by_index |= _of_no_row(schema, typed)
+    return [by_index[index] for index in sorted(by_index)]
 
 
 def _of_no_row(schema: Schema, typed: Sequence[TypedPort]) -> dict[int, Mismatch]:
@@ -114,7 +114,7 @@ def _of_no_row(schema: Schema, typed: Sequence[TypedPort]) -> dict[int, Mismatch
             text = f"{fix}, or " if fix else "or change "
             text += _change_text(typed, change)
             fix = text if len(text) <= MAX_FIX else fix
-    found: dict[int, Mismatch] = {}
+    by_index: dict[int, Mismatch] = {}
     alike = Counter(typed[index].dtype for index in chosen if "[" in typed[index].name)
     for index in sorted(chosen):
         port, types = typed[index], changes[chosen][index]
@@ -123,24 +123,24 @@ def _of_no_row(schema: Schema, typed: Sequence[TypedPort]) -> dict[int, Mismatch
             if not count:
                 continue
             fix = f"the same for {counted(count - 1, 'more input')}" if count > 1 else fix
-        found[index] = Mismatch(port, types_text(types) + _reason(schema, typed, chosen, index, types), fix)
+        by_index[index] = Mismatch(port, types_text(types) + _reason(schema, typed, chosen, index, types), fix)
         fix = ""
-    return found
+    return by_index
 
 
 def _fewest_changes(schema: Schema, typed: Sequence[TypedPort]) -> dict[frozenset[int], Change]:
     """Every choice of ports that makes a row match and changes the fewest ports, with their allowed data types."""
-    found: dict[frozenset[int], Change] = {}
+    changes: dict[frozenset[int], Change] = {}
     fewest = len(typed)
     for row in schema.types:
         for change in _row_changes(row, typed):
             ports = frozenset(change)
             if len(ports) < fewest:
-                found, fewest = {}, len(ports)
+                changes, fewest = {}, len(ports)
             if len(ports) == fewest:
-                known = found.setdefault(ports, {})
+                known = changes.setdefault(ports, {})
                 known.update({index: known.get(index, frozenset()) | types for index, types in change.items()})
-    return found
+    return changes
 
 
 def _row_changes(row: Row, typed: Sequence[TypedPort]) -> Iterator[Change]:
@@ -161,14 +161,14 @@ def _reason(
     schema: Schema, typed: Sequence[TypedPort], changed: frozenset[int], index: int, types: frozenset[DataType]
 ) -> str:
     """The unchanged port because of which port ``index`` may have these types only; empty if every row says so."""
-    variable, given = typed[index].variable, typed[index].dtype
+    variable, dtype = typed[index].variable, typed[index].dtype
     if types == _allowed(schema, variable, {}):
         return ""
-    others = [port for number, port in enumerate(typed) if number not in changed]
-    others.sort(key=lambda port: port.variable != variable)
-    allowed = [_allowed(schema, variable, {port.variable: port.dtype}) for port in others]
-    deciding = [port for port, found in zip(others, allowed, strict=True) if found == types]
-    excluding = [port for port, found in zip(others, allowed, strict=True) if given not in found]
+    other_ports = [port for number, port in enumerate(typed) if number not in changed]
+    other_ports.sort(key=lambda port: port.variable != variable)
+    allowed = [_allowed(schema, variable, {port.variable: port.dtype}) for port in other_ports]
+    deciding = [port for port, found in zip(other_ports, allowed, strict=True) if found == types]
+    excluding = [port for port, found in zip(other_ports, allowed, strict=True) if dtype not in found]
     for port in (*deciding, *excluding):
         return f", as {port.name} is {port.dtype}"
     return ", given the other data types"
@@ -176,11 +176,11 @@ def _reason(
 
 def _allowed(schema: Schema, variable: str, bound: Mapping[str, DataType]) -> frozenset[DataType]:
     """The data types of ``variable`` in the rows that allow the data types in ``bound``."""
-    found: set[DataType] = set()
+    types_allowed: set[DataType] = set()
     for row in schema.types:
         if all(dtype in row.types.get(name, (dtype,)) for name, dtype in bound.items()):
-            found |= {bound[variable]} if variable in bound else row.types[variable]
-    return frozenset(found)
+            types_allowed |= {bound[variable]} if variable in bound else row.types[variable]
+    return frozenset(types_allowed)
 
 
 def _change_text(typed: Sequence[TypedPort], change: Change) -> str:

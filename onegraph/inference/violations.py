@@ -25,15 +25,15 @@ class Violations:
         self,
         rule: str,
         where: str,
-        given: object,
+        value: object,
         expected: str,
         fix: str = "",
         severity: str = ERROR,
         *,
         says: str = ":",
     ) -> None:
-        """Add one violation; ``given`` may be any value of a user, and ``says`` joins it to ``where``."""
-        given_text = shortened(given)
+        """Add one violation; ``value`` may be any value of a user, and ``says`` joins it to ``where``."""
+        given_text = shortened(value)
         message = f"{self.op}: {where}{says} {given_text}; expected {expected}" + (f"; {fix}" if fix else "")
         self.violations.append(
             Violation(rule, severity, self.op, where, given_text, expected, message, self.edition.name, self.page)

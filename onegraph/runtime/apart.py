@@ -132,8 +132,8 @@ class _Edges:
                     return "own kernel", f"oneDNN has no op {kind}; a kernel of onegraph runs {_ops(report)}"
                 if not self.joining.joins(ops):
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
-                if others := self._others(second, tensor):
-                    text += f"; {tensor.name} has a second consumer too, {others}"
+                if readers := self._others(second, tensor):
+                    text += f"; {tensor.name} has a second consumer too, {readers}"
                 elif not (self.options.finite_math or is_for_sizes(report.reason)) and (
                     joined := self.joining.with_finite_math(ops)
                 ):
@@ -198,8 +198,8 @@ class _Edges:
         if missing := self._without_codes(first, second, tensor):
             return missing
         if begins is not None and start is not None:
-            both = f"{self._named(start, first)} and {self._named(begins, second)}"
-            return f"no pattern of oneDNN has both: {both} each begin a pattern of their own"
+            pair = f"{self._named(start, first)} and {self._named(begins, second)}"
+            return f"no pattern of oneDNN has both: {pair} each begin a pattern of their own"
         if begins is not None:
             return f"no pattern of oneDNN has {begins} behind {kinds[-1]}: {begins} begins a pattern"
         near = nearest_pattern([*kinds, *more])
@@ -232,13 +232,13 @@ class _Edges:
 
     def _ends(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> set[str]:
         """The kinds of the ops that make and read a tensor between partitions; of all ops for a tensor within an op."""
-        found = {
+        ends = {
             op.kind
             for report, side in ((first, "outputs"), (second, "inputs"))
             for op in (self.by_name[name] for name in report.names if name in self.by_name)
             if any(end is not None and end.name == tensor.name for end in getattr(op, side))
         }
-        return found or {*_plain(first), *_plain(second)}
+        return ends or {*_plain(first), *_plain(second)}
 
     def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
@@ -307,17 +307,17 @@ class _Edges:
     def _others(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """What reads a tensor beside the second partition; empty if nothing does."""
         readers = [number for number in self.readers[_key(tensor)] if number != second.index]
-        others = [_ops(report) for report in self.reports if report.index in readers]
+        causes = [_ops(report) for report in self.reports if report.index in readers]
         if tensor.name in self.ends:
-            others.append(f"output {self.ends[tensor.name]!r}")
-        return ", ".join(dict.fromkeys(others))
+            causes.append(f"output {self.ends[tensor.name]!r}")
+        return ", ".join(dict.fromkeys(causes))
 
     def _beside(
         self, first: PartitionReport, second: PartitionReport, ops: Sequence[Op], tensor: NamedTensor
     ) -> tuple[str, str]:
         """Why two partitions are apart that the library joins if there is nothing else."""
-        if others := self._others(second, tensor):
-            text = f"{tensor.name} has a second consumer, {others}, and a fusion keeps its inner results"
+        if readers := self._others(second, tensor):
+            text = f"{tensor.name} has a second consumer, {readers}, and a fusion keeps its inner results"
             return "second consumer", f"{text}; the library joins the two if {_ops(second)} alone reads it"
         for report in (first, second):
             if is_kept_apart(report.reason):

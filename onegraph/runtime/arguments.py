@@ -65,13 +65,13 @@ class Arguments:
         Raises:
             ArgumentError: an array is missing, unknown, given twice, or does not fit.
         """
-        given = self.given(arrays, named)
+        by_name = self.given(arrays, named)
         # Convert and hold all arrays before checking any, because conversion may run code of the caller.
-        held = Held({name: as_array(name, _as_given(tensor, given[name])) for name, tensor in self.inputs.items()})
+        held = Held({name: as_array(name, _as_given(tensor, by_name[name])) for name, tensor in self.inputs.items()})
         for name, tensor, dtype in self._expected:
             array = held[name]
             if array.dtype != dtype:
-                fix = cast_to(tensor.dtype, given[name])
+                fix = cast_to(tensor.dtype, by_name[name])
                 raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
             if array.shape != tensor.shape and not compatible(array.shape, tensor.shape):
                 raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
@@ -101,7 +101,7 @@ class Arguments:
             ArgumentError: a shape is missing, unknown, has unknown dims, or does not fit.
         """
         expected = "a dictionary of shapes by names of inputs: " + (", ".join(self.inputs) or "none")
-        named, found = entries(sizes), dict[str, tuple[int, ...]]()
+        named, known_shapes = entries(sizes), dict[str, tuple[int, ...]]()
         if named is None or not named.keys() <= self.inputs.keys():
             raise ArgumentError(f"sizes: {shown(sizes)}; expected {expected}")
         for name, tensor in self.inputs.items():
@@ -109,8 +109,8 @@ class Arguments:
             if shape is None or not known(shape) or not compatible(shape, tensor.shape):
                 wanted = f"known dims that fit {show(tensor.shape)}"
                 raise ArgumentError(f"sizes: input {name!r}: shape {show(shape)}; expected {wanted}")
-            found[name] = known_dims(shape)
-        return found
+            known_shapes[name] = known_dims(shape)
+        return known_shapes
 
     def given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         """The positional and named arguments by name of input, unchecked.
@@ -173,7 +173,7 @@ class Arguments:
         arrays = tuple(map(out.get, self.outputs))
         return arrays[0] if len(arrays) == 1 else arrays
 
-    def written(self, out: object, given: Held) -> Held:
+    def written(self, out: object, inputs: Held) -> Held:
         """The arrays in ``out``, by name of output; shapes and types are checked later by ``results``.
 
         Raises:
@@ -186,9 +186,9 @@ class Arguments:
             arrays[name] = cast("Array", value) if has_type(value, np.ndarray) else plain
         held = Held(arrays)
         for name, array in held.items():
-            source = self._growing.source_of(name, array, given)
+            source = self._growing.source_of(name, array, inputs)
             input_arrays = {
-                input_name: np.asarray(one) for input_name, one in given.given.items() if input_name != source
+                input_name: np.asarray(one) for input_name, one in inputs.given.items() if input_name != source
             }
             refuse_shared({name: array}, input_arrays)
         return held
@@ -201,9 +201,9 @@ class Arguments:
             OutOfMemoryError: there is not enough memory for a new array.
         """
         names = tuple(outputs)
-        for one in names:
-            if one.name in written:
-                check_output(*one, written[one.name])
+        for spec in names:
+            if spec.name in written:
+                check_output(*spec, written[spec.name])
         refuse_shared(written, {})
         arrays = {
             name: written.given[name] if name in written else laid_empty(shape, strides, dtype.numpy)

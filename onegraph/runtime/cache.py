@@ -40,15 +40,15 @@ class Cache:
     """
 
     def __init__(self, past: object, capacity: int, axis: int = -2) -> None:
-        given = array_of("past", past)
-        rank = given.ndim
+        past_array = array_of("past", past)
+        rank = past_array.ndim
         self._axis = integer("axis", axis, -rank, rank - 1) % rank if rank else integer("axis", axis, 0, -1)
-        tokens: int = given.shape[self._axis]
+        tokens: int = past_array.shape[self._axis]
         most = integer("capacity", capacity, tokens, MOST, f"an integer from the {tokens} tokens of 'past' on")
-        shape = (*given.shape[: self._axis], most, *given.shape[self._axis + 1 :])
-        self._memory = aligned_empty(shape, given.dtype, zeroed=True)
+        shape = (*past_array.shape[: self._axis], most, *past_array.shape[self._axis + 1 :])
+        self._memory = aligned_empty(shape, past_array.dtype, zeroed=True)
         self._tokens, self._written = tokens, tokens
-        self.array[...] = given
+        self.array[...] = past_array
 
     @property
     def capacity(self) -> int:
@@ -138,8 +138,10 @@ class CacheRun:
         self._refuse_held()
         for name in arrays:
             if name not in self._inputs or isinstance(self._inputs[name], Cache):
-                others = [other for other, array in self._inputs.items() if not isinstance(array, Cache)]
-                raise ArgumentError(f"run: unknown name {shown(name)}; inputs that are no Cache: {', '.join(others)}")
+                plain_inputs = [other for other, array in self._inputs.items() if not isinstance(array, Cache)]
+                raise ArgumentError(
+                    f"run: unknown name {shown(name)}; inputs that are no Cache: {', '.join(plain_inputs)}"
+                )
         with self._busy:
             before, self._inputs = self._inputs, {**self._inputs, **arrays}
             try:
@@ -211,8 +213,8 @@ class CacheRun:
     def _lengths(self, arrays: Sequence[object]) -> list[int]:
         """The tokens of each cache after a run on these arrays."""
         held = self._interface.arguments.arrays(arrays, {}, grows=True)
-        found = self._interface.growing.prepared([*held.values()], grows=False, moves=False)
-        entry = self._programs.find({**held, **self._interface.present}, 0 if found is None else found[1])
+        growth_found = self._interface.growing.prepared([*held.values()], grows=False, moves=False)
+        entry = self._programs.find({**held, **self._interface.present}, 0 if growth_found is None else growth_found[1])
         grown = dict(zip([growth.past for growth in self._interface.growing.growths], entry.grown, strict=True))
         return [grown[growth.past].shape[growth.axis] for growth in self._growths]
 

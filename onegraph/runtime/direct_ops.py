@@ -181,8 +181,8 @@ def _sum(op: Op) -> Direct | None:
     if (not axes and not op.inputs[1:]) or not _is_single(op, 1):
         return None
 
-    def computed(src: Any, given: Any = None) -> Any:
-        along: Any = axes if given is None else tuple(given.tolist())
+    def computed(src: Any, axes_array: Any = None) -> Any:
+        along: Any = axes if axes_array is None else tuple(axes_array.tolist())
         return ADD_UP(src.astype(np.float64), axis=along, keepdims=keep, initial=0).astype(np.float32)
 
     return computed

@@ -179,8 +179,8 @@ class Executable(Made):
             elif not arrays and len(named) == len(self._names):
                 # An unknown name leaves a None among the arrays, which the quick call declines.
                 result = programs.quick(tuple(map(named.get, self._names)), out)
-            found: Result = slow_call(self._interface, programs, arrays, named, out) if result is None else result
-            return found
+            answer: Result = slow_call(self._interface, programs, arrays, named, out) if result is None else result
+            return answer
         except StatusError as error:
             raise programs.recover(error) from None
 
@@ -273,8 +273,8 @@ class Executable(Made):
         from . import inspection
 
         count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
-        given = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
-        return inspection.profile(self._programs, given, count, finds_names)
+        arrays_by_name = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
+        return inspection.profile(self._programs, arrays_by_name, count, finds_names)
 
     def explain(
         self, /, *arrays: object, runs: int = 10, implementations: bool = False, **named: object
@@ -324,9 +324,9 @@ class Executable(Made):
             graph._initial = {name: state.read(name) for name in graph._initial}
         return graph
 
-    def _run_by_name(self, given: Arrays) -> dict[str, Array]:
+    def _run_by_name(self, inputs: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
-        return self._interface.by_name(self(*map(given.__getitem__, self._names)))
+        return self._interface.by_name(self(*map(inputs.__getitem__, self._names)))
 
 
 # Constructors that record executables (see onegraph.capture); the last one is used.

@@ -134,10 +134,10 @@ class Explanation:
         for step in self.steps:
             alike.setdefault((step.executor, step.ops, step.arithmetic, step.implementation), []).append(step)
         steps = []
-        for found in alike.values():
-            step = _sum(found)
+        for steps_alike in alike.values():
+            step = _sum(steps_alike)
             named = " + ".join(step.ops) + (f"  {step.implementation}" if step.implementation else "")
-            steps.append([_some(one.index for one in found), step.executor, *_figures(step), named])
+            steps.append([_some(one.index for one in steps_alike), step.executor, *_figures(step), named])
         yield [["step", "executor", *FIGURES, "ops"], *steps]
 
     def _reasons(self) -> Iterator[list[str]]:
@@ -145,10 +145,10 @@ class Explanation:
         alike: dict[object, list[Edge]] = {}
         for edge in self.edges:
             alike.setdefault((edge.cause, edge.reason), []).append(edge)
-        for (edge, *_), found in ((found, found) for found in alike.values()):
-            pairs = _some(f"{one.producer} -> {one.consumer}" for one in found)
-            size = sum({one.tensor: one.bytes for one in found}.values())
-            yield [pairs, _some(one.tensor for one in found), f"{size:,}", edge.cause, edge.reason]
+        for (edge, *_), edges_alike in ((found, found) for found in alike.values()):
+            pairs = _some(f"{one.producer} -> {one.consumer}" for one in edges_alike)
+            size = sum({one.tensor: one.bytes for one in edges_alike}.values())
+            yield [pairs, _some(one.tensor for one in edges_alike), f"{size:,}", edge.cause, edge.reason]
 
     def _repr_html_(self) -> str:
         """The ops, the steps and the reasons as tables for a notebook."""
@@ -258,8 +258,8 @@ def explained(
                 report.implementation,
             )
         )
-    found = tuple(_of_op(op, work, reports, times, peaks) for op in graph.ops)
-    return Explanation(library, peaks, found, tuple(steps), edges)
+    explained_ops = tuple(_of_op(op, work, reports, times, peaks) for op in graph.ops)
+    return Explanation(library, peaks, explained_ops, tuple(steps), edges)
 
 
 def _raised(

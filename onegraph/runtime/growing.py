@@ -213,14 +213,14 @@ class Growing:
             array = arrays[growth.source]
             if type(array) is not np.ndarray or array.ndim <= growth.axis:
                 return None
-            found, length = _capacity(array, growth.axis), array.shape[growth.axis]
-            if found is None or (found and capacity not in (0, found)):
+            room, length = _capacity(array, growth.axis), array.shape[growth.axis]
+            if room is None or (room and capacity not in (0, room)):
                 return None
-            if found <= max(length, 1) and array.nbytes < SMALL:
+            if room <= max(length, 1) and array.nbytes < SMALL:
                 return None
-            if found:
-                capacity, tokens = found, max(tokens, length)
-                has_gaps = has_gaps or found > max(length, 1)
+            if room:
+                capacity, tokens = room, max(tokens, length)
+                has_gaps = has_gaps or room > max(length, 1)
             is_own = is_own or (grows and (array is self._returned() or id(array.base) in self._rooms))
         if not is_own or not capacity or capacity >= tokens + AHEAD or not moves:
             return (arrays, capacity) if is_own or has_gaps else None
@@ -253,19 +253,19 @@ class Growing:
         return graph
 
     def step(
-        self, grown: Sequence[Grown], arrays: Sequence[Any], given: Container[str] = (), more: int = 0
+        self, grown: Sequence[Grown], arrays: Sequence[Any], present: Container[str] = (), more: int = 0
     ) -> CacheStep:
         """The memory of the caches of one call.
 
         Args:
             grown: of the program.
             arrays: of the inputs.
-            given: names of outputs for which the caller gives memory.
+            present: names of outputs for which the caller gives memory.
             more: number of views of each input that the call has made.
         """
         cache_step = CacheStep(self)
         for growth, state in zip(self.growths, grown, strict=False):
-            if growth.present not in given:
+            if growth.present not in present:
                 cache_step.add(growth, state, arrays[growth.source], more)
         return cache_step
 

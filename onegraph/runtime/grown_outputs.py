@@ -43,7 +43,7 @@ def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
         ):
             for piece in {*pieces}:
                 steps_by_value.setdefault(piece, []).append(step)
-    graph, direct, found = program.graph, dict(program.placement.direct), list[Growth]()
+    graph, direct, growths_kept = program.graph, dict(program.placement.direct), list[Growth]()
     resident = program.placement.residents.keys()  # what numpy reads or writes, or copies at the end
     for growth in growths:
         past, present = graph.inputs[growth.past].id, direct.get(growth.present, -1)
@@ -53,8 +53,8 @@ def _kept(program: Program, growths: Sequence[Growth]) -> list[Growth]:
         foreign = [step for step in writers.get(present, ()) if not _keeps(step, past, present)]
         is_alone = [*map(id, readers.get(past, ()))] == [*map(id, copies)]
         if copies and all(_is_behind(step, present) for step in foreign) and (is_alone or not _replaces(copies[0])):
-            found.append(growth)
-    return found
+            growths_kept.append(growth)
+    return growths_kept
 
 
 def _grown(past: Value, present: Value, axis: int, is_kept: bool) -> Grown:

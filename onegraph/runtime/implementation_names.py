@@ -60,18 +60,18 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str, finite
 
 def parse(lines: list[str]) -> dict[int, str]:
     """The implementation names of each partition, which may have several steps, from the output of the process."""
-    index, found, names_by_index = None, dict[str, None](), dict[int, dict[str, None]]()
+    index, names_of_index, names_by_index = None, dict[str, None](), dict[int, dict[str, None]]()
     for line in lines:
         if line.startswith(MARK):
             number = line.removeprefix(MARK)
             index = int(number) if number.isdigit() else None
-            found = {} if index is None else names_by_index.setdefault(index, {})
+            names_of_index = {} if index is None else names_by_index.setdefault(index, {})
         elif index is not None and line.startswith("onednn_verbose,"):
             # onednn_verbose[,v1[,primitive]],exec,cpu,<primitive>,<implementation>,...
             before, _, after = line.partition(",exec,")
             fields = after.split(",")
             if len(fields) > 3 and "graph" not in before.split(","):
-                found[f"{fields[1]} {fields[2]}"] = None
+                names_of_index[f"{fields[1]} {fields[2]}"] = None
     return {number: ", ".join(names) for number, names in names_by_index.items()}
 
 

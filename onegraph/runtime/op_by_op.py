@@ -84,10 +84,10 @@ class ExaminedOp:
     def _of_ranks(self, by_ranks: dict[object, ExaminedOp], arrays: Sequence[Array | None]) -> ExaminedOp:
         """The op for the ranks of these arrays, which were unknown until now."""
         ranks = tuple([None if array is None else array.ndim for array in arrays])
-        found = by_ranks.get(ranks)
-        if found is None:
-            found = by_ranks[ranks] = ExaminedOp(_ranked(self._op, ranks))
-        return found
+        examined = by_ranks.get(ranks)
+        if examined is None:
+            examined = by_ranks[ranks] = ExaminedOp(_ranked(self._op, ranks))
+        return examined
 
     @property
     def compute(self) -> Compute:
@@ -141,11 +141,11 @@ def _prepared(op: Op) -> Compute:
     types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
 
     def in_numpy(_: Call, *arrays: Array | None) -> object:
-        given = [
+        inputs = [
             None if array is None else make_type(dtype, array.shape, array, None)
             for dtype, array in zip(types, arrays, strict=True)
         ]
-        return function(Call(base, op.attrs, given, len(dtypes), dtypes), *arrays)
+        return function(Call(base, op.attrs, inputs, len(dtypes), dtypes), *arrays)
 
     # A kernel reads attributes and arrays alone.
     call = Call(base, op.attrs, [None if one is None else one.type for one in op.inputs], len(dtypes), dtypes)

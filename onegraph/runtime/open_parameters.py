@@ -55,17 +55,17 @@ class Parameters(NamedTuple):
         for fixed_dim, dim in zip(self.fixed, dims, strict=True):
             if fixed_dim is not None and fixed_dim != dim:
                 return None
-        found = [dims[some[0]] for some in self.places]
-        for some, size in zip(self.places, found, strict=True):
-            for place in some:
+        sizes_found = [dims[some[0]] for some in self.places]
+        for places, size in zip(self.places, sizes_found, strict=True):
+            for place in places:
                 if dims[place] != size:
                     return None
-        return found
+        return sizes_found
 
     def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
         """The dims with symbols in the place of sizes."""
         open_dims: list[Any] = [*dims]
-        for symbol, some in zip(symbols, self.places, strict=True):
-            for place in some:
+        for symbol, places in zip(symbols, self.places, strict=True):
+            for place in places:
                 open_dims[place] = symbol
         return open_dims

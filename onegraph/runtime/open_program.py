@@ -327,9 +327,9 @@ def _is_same(value: Value, like: Value) -> bool:
     return value_at(value, present)._replace(constant=None, name="") == like._replace(constant=None, name="")
 
 
-def _has_bytes_of(mine: Any, other: Any) -> bool:
+def _has_bytes_of(mine: Any, theirs: Any) -> bool:
     """Whether two arrays are one, or have equal bytes."""
-    return _place(mine) == _place(other) or bool(mine.tobytes() == other.tobytes())
+    return _place(mine) == _place(theirs) or bool(mine.tobytes() == theirs.tobytes())
 
 
 def _place(array: Any) -> Hashable:

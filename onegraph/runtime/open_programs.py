@@ -86,7 +86,7 @@ class OpenPrograms:
             if sizes is None or form.threads != thread_state() or not form.fits(sizes):
                 continue
             try:
-                found = SizedProgram(form, sizes, lambda: self._make(shapes, room=room))
+                program = SizedProgram(form, sizes, lambda: self._make(shapes, room=room))
             except OutOfMemoryError:
                 raise
             except (OneGraphError, NoParametersError) as error:
@@ -98,7 +98,7 @@ class OpenPrograms:
                 return None
             if form is not self._forms[-1]:
                 self._forms = [*[other for other in self._forms if other is not form], form]
-            return found
+            return program
         return None
 
     def _learn(self, shapes: Shapes, room: int) -> bool:
@@ -113,9 +113,9 @@ class OpenPrograms:
             "numbers of threads are stated for partitions": isinstance(options.threads, Mapping),
             f"{MOST_UNUSED} programs in a row served one size each": self._unused >= MOST_UNUSED,
         }
-        if found := next((reason for reason, holds in unusual.items() if holds), ""):
-            self.reason = found
-        if found or self._failures >= MOST_FAILURES:
+        if unusual_reason := next((reason for reason, holds in unusual.items() if holds), ""):
+            self.reason = unusual_reason
+        if unusual_reason or self._failures >= MOST_FAILURES:
             return False
         try:
             dims, stated = self._dims(shapes, room), self._graph.inputs.items()

@@ -120,10 +120,16 @@ def remember(key: str, files: Iterable[SourceFile]) -> None:
 def is_proven(proof: Any, files: Sequence[SourceFile]) -> bool:
     """Whether a program was compiled by this package from files with these contents."""
     with suppress(LookupError, TypeError, ValueError, OSError):  # other data, or a file that cannot be read
-        package, given = proof
+        package, files_facts = proof
         paths = [[file.written, file.resolved] for file in files]
-        if package is not None and package == package_digest() and paths == [file_facts[:2] for file_facts in given]:
-            return all(digest_of_file(file) == file_facts[2] for file, file_facts in zip(files, given, strict=True))
+        if (
+            package is not None
+            and package == package_digest()
+            and paths == [file_facts[:2] for file_facts in files_facts]
+        ):
+            return all(
+                digest_of_file(file) == file_facts[2] for file, file_facts in zip(files, files_facts, strict=True)
+            )
     return False
 
 

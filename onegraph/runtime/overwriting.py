@@ -49,13 +49,13 @@ def overwriting(model: Executable, overs: Mapping[int, int]) -> Callable[[Sequen
         if not program.free_frames:
             program.give_back(program.check_out())
         try:
-            found: Any = None if quick is None else quick(tuple(arrays), out[0] if is_single else out)
+            results_of_run: Any = None if quick is None else quick(tuple(arrays), out[0] if is_single else out)
         except StatusError as error:
             raise programs.recover(error) from None
-        if found is not None:
-            return [found] if is_single else found
-        found = model(*arrays)  # of arrays at other addresses than the library takes, for example
-        results = [found] if is_single else [*found]
+        if results_of_run is not None:
+            return [results_of_run] if is_single else results_of_run
+        results_of_run = model(*arrays)  # of arrays at other addresses than the library takes, for example
+        results = [results_of_run] if is_single else [*results_of_run]
         for to, source in overs.items():
             arrays[source][...] = results[to]
         return results

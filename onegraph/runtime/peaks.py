@@ -93,10 +93,10 @@ def _rate(make: Make, kind: str) -> tuple[float, float]:
     source, weights = PRODUCTS[kind]
     x = graph.input("x", source, (SIZE, SIZE))
     w: Any = graph.constant(np.ones((SIZE, SIZE), weights.numpy))
-    given: Any = x
+    activations: Any = x
     if source not in FLOATING:
-        given, w = (graph.dequantize(one, scales=[1.0], zps=[0]) for one in (x, w))
-    graph.output("y", graph.matmul(given, w))
+        activations, w = (graph.dequantize(one, scales=[1.0], zps=[0]) for one in (x, w))
+    graph.output("y", graph.matmul(activations, w))
     array = np.ones((SIZE, SIZE), source.numpy)
     seconds, share = _shortest(make(graph, finite_math=True).bind(array).run)
     return 2.0 * SIZE**3 / seconds, share

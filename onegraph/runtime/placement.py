@@ -68,13 +68,13 @@ class Placement:
 
     def outputs(self) -> list[OutputSpec]:
         """The graph outputs with their shapes."""
-        found = []
+        specs = []
         for name, tensor in self.graph.outputs.items():
             value, strides = self.values[tensor.id], tensor.strides
             if strides is not None and is_open(strides):
                 strides = value.strides
-            found.append(OutputSpec(name, tensor.dtype, value.shape, strides))
-        return found
+            specs.append(OutputSpec(name, tensor.dtype, value.shape, strides))
+        return specs
 
     def external_arrays(self, inputs: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """The caller's arrays for inputs and outputs, by the value that each holds."""

@@ -138,14 +138,14 @@ def _liveness(values: Mapping[int, Value], steps: Steps) -> tuple[dict[int, int]
 
 def _read_outside_of_library(values: Mapping[int, Value], steps: Steps) -> set[int]:
     """The pieces of memory that numpy or a kernel of the package reads. Both want numbers at aligned addresses."""
-    found: set[int] = set()
+    read: set[int] = set()
     for step in steps:
         if isinstance(step, NumpyStep):
             used = {*step.inputs, *step.outputs} - {None, *step.rows}
-            found.update(values[number].storage for number in used if number is not None)
+            read.update(values[number].storage for number in used if number is not None)
         if isinstance(step, CompiledStep) and isinstance(step.compiled, CompiledKernel):
-            found.update(piece for place, piece in enumerate(step.pieces) if place not in step.rows)
-    return found
+            read.update(piece for place, piece in enumerate(step.pieces) if place not in step.rows)
+    return read
 
 
 def in_place_of(steps: Steps) -> dict[int, int]:

@@ -72,7 +72,7 @@ class ProgramFinder:
         shared: SharedConstants | None = None,
         small: bool = False,
     ) -> None:
-        self._read, self.options, self._given = graph, options, shared
+        self._read, self.options, self._constants = graph, options, shared
         self._interface, self._executable = interface, executable
         self.cache = ProgramCache(CAPACITY)
         self.quick: QuickCall = decline
@@ -111,8 +111,8 @@ class ProgramFinder:
 
     @cached_property
     def _shared(self) -> SharedConstants:
-        if self._given is not None:
-            return self._given
+        if self._constants is not None:
+            return self._constants
         shared = SharedConstants.of(self.graph)
         shared.partitions.rounds = not self._is_static and not self.options.reproducible
         return shared
@@ -161,15 +161,15 @@ class ProgramFinder:
         if "_open" not in vars(self):
             return None
         inputs = self.graph.inputs
-        given = dict(zip(inputs, arrays, strict=False))
+        by_name = dict(zip(inputs, arrays, strict=False))
         are_plain = [
-            type(array) is np.ndarray and array.dtype is inputs[name].dtype.numpy for name, array in given.items()
+            type(array) is np.ndarray and array.dtype is inputs[name].dtype.numpy for name, array in by_name.items()
         ]
         if len(arrays) != len(inputs) or False in are_plain:
             return None
-        if not self._open.takes({name: array.shape for name, array in given.items()}, room):
+        if not self._open.takes({name: array.shape for name, array in by_name.items()}, room):
             return None
-        entry = self.find(given, room)
+        entry = self.find(by_name, room)
         program = entry.program
         if not isinstance(program, Staged) and not program.free_frames and entry.quick is not decline:
             program.give_back(program.check_out())

@@ -141,9 +141,11 @@ def _constant(program: CompiledProgram, number: int, constants: _Constants) -> J
     weights, form = program.transformed.get(number, (None, PLAIN))
     if weights is not None and (form not in LAYOUTS or file_of(weights) is not None):
         return form, constants.place(weights, value.dtype)
-    given = value.constant
-    is_copy = given is not None and given is not array and file_of(given) is not None
-    return COPY if is_copy else PLAIN, constants.place(given if is_copy and given is not None else array, value.dtype)
+    constant = value.constant
+    is_copy = constant is not None and constant is not array and file_of(constant) is not None
+    return COPY if is_copy else PLAIN, constants.place(
+        constant if is_copy and constant is not None else array, value.dtype
+    )
 
 
 def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:

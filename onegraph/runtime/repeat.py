@@ -174,7 +174,7 @@ class Rounds:
         same_as, names = loop.body.same, loop.names
         self._checks = "going" in same_as
         values = {**course.given, **loop.body.values}
-        self._given = {name: np.ascontiguousarray(values[name]) for name in names if name[0] == "c"}
+        self._captured = {name: np.ascontiguousarray(values[name]) for name in names if name[0] == "c"}
         self._states = [np.ascontiguousarray(state) for state in course.states]
         slices = {f"x{number}": sequence for number, sequence in enumerate(course.scanned)} | dict(chosen)
         self._slices = {
@@ -244,7 +244,7 @@ class Rounds:
         moving: dict[str, Moving] = {}
         for name in names:
             if name[0] == "c":
-                moving[name] = _still(self._given[name])
+                moving[name] = _still(self._captured[name])
             elif name == "i":
                 start = address_of(self._numbers) - 8 * self.done
                 moving[name] = Moving(start, start + 8, start + 8, 8)
@@ -279,12 +279,14 @@ class Rounds:
 
     def states(self) -> list[Array]:
         """The last states."""
-        found, last = list[Array](), self.done - 1
+        states_after, last = list[Array](), self.done - 1
         for number, state in enumerate(self._states):
             name = self._loop.body.same.get(f"t{number}")
             rows = self._rows.get(name or "")
-            found.append(state if name is None else self._turns[name][last & 1] if rows is None else rows[last, ...])
-        return found
+            states_after.append(
+                state if name is None else self._turns[name][last & 1] if rows is None else rows[last, ...]
+            )
+        return states_after
 
     def finish(self) -> Sequence[Array]:
         """The last states, and the results."""

@@ -138,10 +138,10 @@ class SizedProgram(Program):
             pattern = ready_by_number[number].made.pattern
             if pattern is None or pattern.takes_all:  # kinds that differ in constants alone share it
                 ready_by_kind[alike] = ready_by_number[number]
-        others = [
+        unready = [
             number for number in missing if number not in ready_by_number and kinds[number].alike not in ready_by_kind
         ]
-        ready_by_number.update(self._compiled(others, at))
+        ready_by_number.update(self._compiled(unready, at))
         return [
             ready_by_number[number] if number in ready_by_number else ready_by_kind[kinds[number].alike]
             for number in missing
@@ -158,10 +158,10 @@ class SizedProgram(Program):
         self.compiled += len(numbers)
         ready_by_number: dict[int, Ready] = {}
         try:
-            for count, some in groups.items():
+            for count, alike in groups.items():
                 threads.use(count)
                 kernels = compile_recipes(
-                    [form.kinds[number].recipe for number in some],
+                    [form.kinds[number].recipe for number in alike],
                     at,
                     form.lowered,
                     form.schedule,
@@ -169,7 +169,7 @@ class SizedProgram(Program):
                     fpmath_mode=options.fpmath_mode,
                     share=not isinstance(options.threads, int),
                 )
-                ready_by_number.update(zip(some, map(Ready, kernels), strict=True))
+                ready_by_number.update(zip(alike, map(Ready, kernels), strict=True))
         finally:
             restore_threads(threads.before)
         return ready_by_number

@@ -86,12 +86,12 @@ class Staged:
     def _is_apart(self, results: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
         """Whether results share memory with no input, no constant and no other result."""
         known = [array for array in self._constants.values() if array is not None]
-        memories, given = [*inputs.values(), *known], [*results.values()]
-        if all(array.base is None for array in given):  # each owns its memory
-            owners = {id(array) for array in (*memories, *given)}
-            return len(owners) == len({id(array) for array in memories}) + len(given)
-        for place, array in enumerate(given):
-            if any(np.may_share_memory(array, memory) for memory in (*memories, *given[:place])):
+        memories, result_arrays = [*inputs.values(), *known], [*results.values()]
+        if all(array.base is None for array in result_arrays):  # each owns its memory
+            owners = {id(array) for array in (*memories, *result_arrays)}
+            return len(owners) == len({id(array) for array in memories}) + len(result_arrays)
+        for place, array in enumerate(result_arrays):
+            if any(np.may_share_memory(array, memory) for memory in (*memories, *result_arrays[:place])):
                 return False
         return True
 
@@ -131,5 +131,5 @@ class Staged:
 
     def reports(self) -> tuple[PartitionReport, ...]:
         """The partitions of all stages, in their order."""
-        found = (*self._first_reports(), *self._rest.report().partitions)
-        return tuple(replace(report, index=index) for index, report in enumerate(found))
+        all_reports = (*self._first_reports(), *self._rest.report().partitions)
+        return tuple(replace(report, index=index) for index, report in enumerate(all_reports))

@@ -137,16 +137,16 @@ def _constants(op: Op, first: int) -> dict[str, Array]:
 
 def _of_shapes(graph: DataGraph, shapes: Mapping[str, Shape]) -> DataGraph:
     """A body for the shapes of its inputs that are known now; as it is if these tell nothing new."""
-    found = {
+    known_shapes = {
         name: shapes[name]
         for name, tensor in graph._inputs.items()
         if name in shapes and known(shapes[name]) and not known(tensor.shape)
     }
-    if not found:
+    if not known_shapes:
         return graph
     import_late(FOR_SHAPES)
     try:
-        made: DataGraph = sys.modules[FOR_SHAPES].for_shapes(graph, found, sparing=True)
+        made: DataGraph = sys.modules[FOR_SHAPES].for_shapes(graph, known_shapes, sparing=True)
     except (SpecError, ValueError):  # a run names the mistake
         return graph
     return made

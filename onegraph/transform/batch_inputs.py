@@ -26,15 +26,15 @@ def with_batch(graph: DataGraph) -> list[LogicalTensor]:
         for tensor in op.inputs:
             if tensor is not None:
                 readers.setdefault(tensor.id, []).append(op)
-    found: dict[int, bool] = {}
+    carrying: dict[int, bool] = {}
     for op in reversed(graph.ops):
         for tensor in (*op.inputs, *op.outputs):
-            if tensor is not None and tensor.id not in found:
-                found[tensor.id] = all(_carries(reader, tensor, found) for reader in readers.get(tensor.id, ()))
-    return [tensor for tensor in graph.inputs.values() if tensor.shape and found.get(tensor.id, False)]
+            if tensor is not None and tensor.id not in carrying:
+                carrying[tensor.id] = all(_carries(reader, tensor, carrying) for reader in readers.get(tensor.id, ()))
+    return [tensor for tensor in graph.inputs.values() if tensor.shape and carrying.get(tensor.id, False)]
 
 
-def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
+def _carries(op: Op, tensor: LogicalTensor, carrying: Mapping[int, bool]) -> bool:
     """Whether the first dim of input ``tensor`` is the first dim of the op's first output, and that is a batch."""
     schema = schema_of(op)
     kind = base_of(schema).kind
@@ -44,7 +44,7 @@ def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
         return False
     index = next(index for index, source in enumerate(op.inputs) if source is tensor)
     shapes = [None if source is None else source.shape for source in op.inputs]
-    return _keeps_batch(kind, index, shapes) and found.get(op.outputs[0].id, True)
+    return _keeps_batch(kind, index, shapes) and carrying.get(op.outputs[0].id, True)
 
 
 def _has_given_shape(op: Op, schema: Schema) -> bool:
@@ -78,10 +78,10 @@ def _have_one_batch(first: Shape, second: Shape) -> bool:
     return bool(first and second) and first[0] == second[0]  # type: ignore[index]
 
 
-def _is_not_broadcast(shape: Shape, other: Shape) -> bool:
+def _is_not_broadcast(shape: Shape, second: Shape) -> bool:
     """Whether an operand of a binary op has the batch of the result and is not broadcast along it."""
-    if shape is None or other is None:
+    if shape is None or second is None:
         return False
-    if len(shape) != len(other):
-        return len(shape) > len(other)
-    return shape[:1] == other[:1] or other[:1] == (1,)
+    if len(shape) != len(second):
+        return len(shape) > len(second)
+    return shape[:1] == second[:1] or second[:1] == (1,)

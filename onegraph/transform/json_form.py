@@ -164,9 +164,9 @@ class JsonForm(Generic[AnyGraph]):
         return per_channel and op["inputs"][0]["id"] in self.changed
 
     def _read(self) -> AnyGraph:
-        found, names = document(self.root), read_names(self.root)
+        doc, names = document(self.root), read_names(self.root)
         graph = self.before._empty(names.edition, strict=self._strict)
-        build(graph, found, names, self.constants)
+        build(graph, doc, names, self.constants)
         for name, tensor in graph.outputs.items():
             old = self.before.outputs.get(name)
             if old is not None and self.ids[old.id] not in self.changed:
@@ -191,9 +191,9 @@ def _fitted(attrs: JsonObject, shape: Shape) -> JsonObject:
     return {name: {**attr, "value": values.get(name, attr["value"])} for name, attr in attrs.items()}
 
 
-def meant(given: object, choices: Iterable[str]) -> str:
+def meant(word: object, choices: Iterable[str]) -> str:
     """The choice that was probably meant, for messages; empty if none is close."""
-    close = nearest(given, choices) if type(given) is str else None
+    close = nearest(word, choices) if type(word) is str else None
     return f"; did you mean {close!r}?" if close else ""
 
 

@@ -42,16 +42,16 @@ def _passed_on(form: JsonForm[AnyGraph], op: JsonObject) -> JsonObject:
     is_idle_cast = op["kind"] == "TypeCast" and inputs[0]["dtype"] == op["outputs"][0]["dtype"]
     is_removable = form.schema(op).category in ("binary", "elementwise") or is_idle_cast
     if not is_removable or len(inputs) > 2 or len(op["outputs"]) != 1:
-        what = "only elementwise and binary ops of one or two inputs are removed"
-        raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}; {what}")
+        expected = "only elementwise and binary ops of one or two inputs are removed"
+        raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}; {expected}")
     made = {use["id"] for other in form.ops for use in other["outputs"]}
-    found = [use for use in inputs if use["id"] in made] if len(inputs) == 2 else inputs
-    if len(found) != 1:
-        what = "expected one input that an op produces, which the readers get instead"
+    sources = [use for use in inputs if use["id"] in made] if len(inputs) == 2 else inputs
+    if len(sources) != 1:
+        expected = "expected one input that an op produces, which the readers get instead"
         raise ArgumentError(
-            f"op_kind: {op['kind']} as {REMOVED!r}: {counted(len(found), 'input')} come from ops; {what}"
+            f"op_kind: {op['kind']} as {REMOVED!r}: {counted(len(sources), 'input')} come from ops; {expected}"
         )
-    source: JsonObject = dict(found[0])
+    source: JsonObject = dict(sources[0])
     return source
 
 

@@ -77,10 +77,10 @@ class JsonRewrite(Generic[AnyGraph]):
 
     def set_attrs(self, attrs: Mapping[str | int, Any]) -> None:
         """Set attributes of ops."""
-        for key, given in attrs.items():
+        for key, words in attrs.items():
             op = self._form.op("op_attrs", key)
             schema = self._form.schema(op)
-            for name, value in attrs_of(given).items():
+            for name, value in attrs_of(words).items():
                 if not schema.has_attribute(name):
                     names = ", ".join(attribute.name for attribute in schema.attributes)
                     raise ArgumentError(
@@ -92,7 +92,7 @@ class JsonRewrite(Generic[AnyGraph]):
 
     def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
         """Set shapes and strides of graph inputs."""
-        for key, given in shapes.items():
+        for key, value in shapes.items():
             if self._lenient and key not in self._form.inputs:
                 continue
             read = (use["id"] for op in self._form.ops for use in op["inputs"])
@@ -101,24 +101,24 @@ class JsonRewrite(Generic[AnyGraph]):
                 continue
             number = self._form.tensor("in_shapes", key)
             if number not in self._form.inputs:
-                what = "a constant whose contents are known" if number in self._form.constants else "no graph input"
-                raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
-            if type(given) is str and given == "default":  # in benchdnn: the shape in the file
+                expected = "a constant whose contents are known" if number in self._form.constants else "no graph input"
+                raise ArgumentError(f"in_shapes: tensor {shown(key)} is {expected}; expected a graph input")
+            if type(value) is str and value == "default":  # in benchdnn: the shape in the file
                 continue
             dims = self._form.uses[number][0]["shape"]
             strides = None
-            if type(given) is str:
-                shape, star, order = given.partition("*")
+            if type(value) is str:
+                shape, star, order = value.partition("*")
                 if shape:
                     dims = [] if shape == "-" else dims_of("in_shapes", shape)
                 if star:
                     strides = strides_of(dims, order)
             else:
                 try:
-                    dims = [operator.index(dim) for dim in as_shape(given) or ()]  # type: ignore[arg-type]
+                    dims = [operator.index(dim) for dim in as_shape(value) or ()]  # type: ignore[arg-type]
                 except (ArgumentError, TypeError):
-                    what = "dims such as (2, 64, 56, 56)"
-                    raise ArgumentError(f"in_shapes: {shown(given)}; expected {what}") from None
+                    expected = "dims such as (2, 64, 56, 56)"
+                    raise ArgumentError(f"in_shapes: {shown(value)}; expected {expected}") from None
             self._form.set_shape(number, dims, strides)
 
     def set_batch(self, mb: int) -> None:
@@ -138,21 +138,21 @@ class JsonRewrite(Generic[AnyGraph]):
         """Set the data type of all floating-point tensors."""
         if name not in FLOATS:
             raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
-        found = [
+        floats = [
             op["kind"]
             for op in self._form.ops
             if base_of(self._form.schema(op)).category == "quantization" and not self._is_cast_of_floats(op)
         ]
-        if found:
-            raise ArgumentError(f"dt: {name}, of a graph with {found[0]}; expected floating point alone, or ID:DTYPE")
+        if floats:
+            raise ArgumentError(f"dt: {name}, of a graph with {floats[0]}; expected floating point alone, or ID:DTYPE")
         kept: set[int] = set()
         for op in self._form.ops:
             schema = self._form.schema(op)
             if "_norm" in schema.name:  # statistics, gamma and beta stay f32: allowed always, required with f16
                 ports = [schema.input_port(at).type for at in range(len(op["inputs"]))]
                 ports += [port.type for port in schema.outputs[: len(op["outputs"])]]
-                both = (*op["inputs"], *op["outputs"])
-                kept |= {use["id"] for port, use in zip(ports, both, strict=True) if port == "T2"}
+                ends = (*op["inputs"], *op["outputs"])
+                kept |= {use["id"] for port, use in zip(ports, ends, strict=True) if port == "T2"}
         for number, uses in self._form.uses.items():
             if uses[0]["dtype"] in FLOATS:
                 self._form.set_dtype(number, "f32" if number in kept else name)

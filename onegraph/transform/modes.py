@@ -36,9 +36,11 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
     if momentum is not None:
         chosen = dict.fromkeys([*chosen, *statistics])
     pairs = {}
-    for one in chosen:
-        pairs[one] = new.variable(
-            _free_name(new, constants[one].name), constants[one].value, dtype=constants[one].dtype
+    for constant_id in chosen:
+        pairs[constant_id] = new.variable(
+            _free_name(new, constants[constant_id].name),
+            constants[constant_id].value,
+            dtype=constants[constant_id].dtype,
         )
     new._rewire(pairs, None)
     new._drop([constants[one] for one in chosen])
@@ -80,22 +82,24 @@ def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: s
     """The ids of the constants that become variables."""
     if names is None:
         return dict.fromkeys(
-            one
-            for one, tensor in constants.items()
-            if one not in statistics and tensor.dtype in FLOATS and tensor.shape
+            constant_id
+            for constant_id, tensor in constants.items()
+            if constant_id not in statistics and tensor.dtype in FLOATS and tensor.shape
         )
     patterns = elements(names)
     if patterns is None or text(names) is not None:
         raise ArgumentError(f"with_variables: names: {shown(names)}; expected a list of names of constants")
     chosen: dict[int, None] = {}
-    for index, given in enumerate(patterns):
-        pattern = text(given)
-        found = [one for one, tensor in constants.items() if pattern is not None and fnmatchcase(tensor.name, pattern)]
-        if not found:
+    for index, entry in enumerate(patterns):
+        pattern = text(entry)
+        matching = [
+            one for one, tensor in constants.items() if pattern is not None and fnmatchcase(tensor.name, pattern)
+        ]
+        if not matching:
             known = [tensor.name for tensor in constants.values()]
             names_of = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "") or "none"
-            raise ArgumentError(f"with_variables: names[{index}]: {shown(given)}; the constants are {names_of}")
-        chosen.update(dict.fromkeys(found))
+            raise ArgumentError(f"with_variables: names[{index}]: {shown(entry)}; the constants are {names_of}")
+        chosen.update(dict.fromkeys(matching))
     return chosen
 
 
@@ -171,9 +175,11 @@ def _drop_unread(graph: DataGraph, *, keep_inputs: bool) -> None:
 
 def _contents(graph: DataGraph, values: object) -> dict[str, Array]:
     """The values of variables, checked."""
-    given = {} if values is None else as_dict("for_inference: values", values, "a dictionary of arrays by variable")
+    new_values = (
+        {} if values is None else as_dict("for_inference: values", values, "a dictionary of arrays by variable")
+    )
     contents = {}
-    for name, value in given.items():
+    for name, value in new_values.items():
         tensor = graph.variables.get(name)
         if tensor is None:
             names = ", ".join([*graph.variables][:12]) or "none"

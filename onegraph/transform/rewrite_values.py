@@ -42,12 +42,12 @@ def keyed(option: str, values: Values, *, may_be_empty: bool = False) -> dict[st
         ArgumentError: ``values`` is neither such text nor a mapping, has a key twice, or a key that is neither an
             integer nor a string.
     """
-    if (given := entries(values)) is not None:
-        return {_key(option, key): _characters(value) for key, value in given.items()}
-    found: dict[str | int, Any] = {}
+    if (by_key := entries(values)) is not None:
+        return {_key(option, key): _characters(value) for key, value in by_key.items()}
+    by_text: dict[str | int, Any] = {}
     words = text(values)
     if words == "" and may_be_empty:
-        return found
+        return by_text
     if words is None or "," in words:
         raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")
     for part in words.split("+"):
@@ -58,10 +58,10 @@ def keyed(option: str, values: Values, *, may_be_empty: bool = False) -> dict[st
         if not key or not value:
             raise ArgumentError(f"{option}: {shown(part)}; expected ID:VALUE")
         number = int(key) if key.isascii() and key.isdigit() and len(key) < 21 else key
-        if number in found:
+        if number in by_text:
             raise ArgumentError(f"{option}: {shown(part)}; expected each id once")
-        found[number] = value
-    return found
+        by_text[number] = value
+    return by_text
 
 
 def _key(option: str, key: object) -> str | int:
@@ -78,20 +78,20 @@ def _characters(value: object) -> object:
     return value if word is None else word
 
 
-def attrs_of(given: object) -> dict[str, object]:
+def attrs_of(words_or_dict: object) -> dict[str, object]:
     """Parse ``NAME:VALUE*NAME:VALUE`` or a mapping to a dictionary of attributes.
 
     Raises:
-        ArgumentError: ``given`` is neither.
+        ArgumentError: ``words_or_dict`` is neither.
     """
-    words = text(given)
+    words = text(words_or_dict)
     if words is not None:
         pairs = [part.partition(":") for part in words.split("*")]
         return {name: value for name, _, value in pairs}
-    found = entries(given)
-    if found is None or not all(has_type(name, str) for name in found):
-        raise ArgumentError(f"op_attrs: {shown(given)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
-    return found
+    attrs = entries(words_or_dict)
+    if attrs is None or not all(has_type(name, str) for name in attrs):
+        raise ArgumentError(f"op_attrs: {shown(words_or_dict)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
+    return attrs
 
 
 def dims_of(option: str, text: str) -> list[int]:
@@ -155,9 +155,9 @@ def _from_text(attribute: Attribute, text: str) -> object:
     # benchdnn truncates fractions, and its own files have sizes such as 1.666667x1. Elsewhere a fraction is an error.
     form = _REAL if scalar == "f32" else _CUT if attribute.name == "sizes" else _INTEGER
     if not all(form.fullmatch(part) for part in parts):
-        one, several = ("a number", "numbers") if scalar == "f32" else ("an integer", "integers")
-        what = f"{several} such as 1x2" if attribute.kind.endswith("[]") else one
-        raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected {what}")
+        noun, several = ("a number", "numbers") if scalar == "f32" else ("an integer", "integers")
+        expected = f"{several} such as 1x2" if attribute.kind.endswith("[]") else noun
+        raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected {expected}")
     values = [float(part) if scalar == "f32" else int(part.partition(".")[0]) for part in parts]
     return values if attribute.kind.endswith("[]") else values[0]
 

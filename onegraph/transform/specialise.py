@@ -43,23 +43,23 @@ def specialise(
     """
     shapes = _by_name(graph, "shapes", shapes)
     values = _copied(_by_name(graph, "values", {} if values is None else values))
-    other, before = graph._empty(), DataGraph.copy(graph)
-    renewed = _Renewed(other, before)
+    new, before = graph._empty(), DataGraph.copy(graph)
+    renewed = _Renewed(new, before)
     settled = _Settled(before._is_as_read())
     if not sparing:
         renewed.add_all()
     for name, tensor in before._inputs.items():
         shape = as_shape(shapes.get(name, tensor.shape))
         if not compatible(shape, tensor.shape):
-            other_sizes = "g.replace(name, g.input(...)) gives the graph an input of other sizes"
-            raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}; {other_sizes}")
-        made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
-        renewed.made[tensor.id] = other._inputs[name] = made
-    other._constant_inputs, other._roundings = before._constant_inputs - values.keys(), before._roundings
+            fix = "g.replace(name, g.input(...)) gives the graph an input of other sizes"
+            raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}; {fix}")
+        made = new._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
+        renewed.made[tensor.id] = new._inputs[name] = made
+    new._constant_inputs, new._roundings = before._constant_inputs - values.keys(), before._roundings
     for op in before._ops:
-        found = settled.results(op, [None if tensor is None else renewed.seen(tensor.id) for tensor in op.inputs])
-        if found is not None:
-            for end, array in zip(op.outputs, found, strict=True):
+        arrays = settled.results(op, [None if tensor is None else renewed.seen(tensor.id) for tensor in op.inputs])
+        if arrays is not None:
+            for end, array in zip(op.outputs, arrays, strict=True):
                 renewed.known[end.id] = LogicalTensor(end.id, end.dtype, array.shape, None, end.name, array)
             if not sparing:
                 renewed.add_all()
@@ -67,13 +67,13 @@ def specialise(
         sources = [None if tensor is None else renewed.tensor(tensor.id) for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple([tensor.dtype for tensor in op.outputs])
         labels = [tensor.name for tensor in op.outputs]
-        if (same := _summed(other, op, sources)) is not None:
+        if (same := _summed(new, op, sources)) is not None:
             renewed.made[op.outputs[0].id] = same
             continue
-        results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
+        results = new._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
         renewed.made.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
-    other._outputs = {name: renewed.tensor(t.id)._laid_out(t.strides) for name, t in before._outputs.items()}
-    return other
+    new._outputs = {name: renewed.tensor(t.id)._laid_out(t.strides) for name, t in before._outputs.items()}
+    return new
 
 
 class _Renewed:
@@ -176,12 +176,12 @@ class _Settled:
         contents = [None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays]
         dtypes = [tensor.dtype for tensor in op.outputs]
         key = op.kind, op.edition, *op.attrs.items(), *contents, *dtypes
-        found = self._known.get(key)
-        if found is None:
+        computed = self._known.get(key)
+        if computed is None:
             outputs = tuple([replace(end, shape=None) for end in op.outputs])
             small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
-            found = self._known[key] = tuple(map(_read_only, run_op(small, arrays)))
-        return found if sum([array.size for array in found]) <= most else None
+            computed = self._known[key] = tuple(map(_read_only, run_op(small, arrays)))
+        return computed if sum([array.size for array in computed]) <= most else None
 
 
 def _read_only(array: Array) -> Array:
@@ -189,13 +189,13 @@ def _read_only(array: Array) -> Array:
     return array
 
 
-def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
-    """``given`` as a mapping whose keys are names of inputs; ArgumentError if it is not one."""
+def _by_name(graph: DataGraph, argument_name: str, argument: object) -> Mapping[str, Any]:
+    """``argument`` as a mapping whose keys are names of inputs; ArgumentError if it is not one."""
     expected = f"a dictionary by names of inputs: {', '.join(graph._inputs) or 'none'}"
-    found = as_dict(what, given, expected)
-    if not all(name in graph._inputs for name in found):
-        raise ArgumentError(f"{what}: {shown(given)}; expected {expected}")
-    return found
+    by_name = as_dict(argument_name, argument, expected)
+    if not all(name in graph._inputs for name in by_name):
+        raise ArgumentError(f"{argument_name}: {shown(argument)}; expected {expected}")
+    return by_name
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Array]:

@@ -64,10 +64,10 @@ def stages(graph: DataGraph) -> Stages | None:
         first, taken = heads, {op.id for op in graph.ops} - {op.id for op in heads}
         rest = [op for op in graph.ops if op.id in taken]
     made = {tensor.id: tensor for op in first for tensor in op.outputs}
-    given = {tensor.id: tensor for tensor in graph.inputs.values()}
+    graph_inputs = {tensor.id: tensor for tensor in graph.inputs.values()}
     read = {tensor.id for op in rest for tensor in op.inputs if tensor is not None}
     returned = {tensor.id for tensor in graph.outputs.values()}
-    known_ids = made | given
+    known_ids = made | graph_inputs
     needed = {f"t{number}": known_ids[number] for number in sorted(read | returned) if number in known_ids}
     after = part_of(graph, rest, needed, {name: tensor.id for name, tensor in graph.outputs.items()})
     if first is heads:

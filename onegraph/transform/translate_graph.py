@@ -114,7 +114,7 @@ class _Translating(Generic[AnyGraph]):
             value = tensor.value[list(order)] if vector else tensor.value.transpose(order)
             return self.new.constant(value, name=tensor.name)
         if vector:
-            what = "a shape that is computed, whose elements stand in another order there"
-            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {tensor.name}: {what}")
+            reason = "a shape that is computed, whose elements stand in another order there"
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {tensor.name}: {reason}")
         made: LogicalTensor = self.new.op("StaticTranspose", [tensor], {"order": list(order)})
         return made

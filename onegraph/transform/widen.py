@@ -77,14 +77,14 @@ def _ids(op: Op, dtypes: Collection[DataType]) -> set[int]:
 
 def _from_wide(ops: Sequence[Op], loose: Collection[int], dtypes: Collection[DataType]) -> set[int]:
     """The ids of the ops that compute, and of those that follow sources which are all f32, or numbers known here."""
-    found, wide = set[int](), {*loose}
+    narrow, wide = set[int](), {*loose}
     for op in ops:
         known = {input_.id for input_ in op.inputs if input_ is not None and input_.value is not None}
         followed = _ids(op, dtypes) - known
         if op.kind not in FOLLOWERS or (followed and followed <= wide):
-            found.add(op.id)
+            narrow.add(op.id)
             wide.update(output.id for output in op.outputs)
-    return found
+    return narrow
 
 
 class _Widening(Generic[AnyGraph]):
@@ -132,12 +132,12 @@ class _Widening(Generic[AnyGraph]):
         types = tuple(DataType.f32 if output.dtype in self._dtypes else output.dtype for output in op.outputs)
         names = [output.name for output in op.outputs]
         try:
-            found = self._made._add_op(
+            wide_results = self._made._add_op(
                 edition_named(op.edition), op.kind, dict(op.attrs), sources, types, name=op.name, names=names
             )
         except SpecError:
             return False
-        for old, new in zip(op.outputs, found, strict=True):
+        for old, new in zip(op.outputs, wide_results, strict=True):
             (self._wide if old.dtype in self._dtypes else self._own)[old.id] = new
         return True
 
@@ -166,7 +166,7 @@ class _Widening(Generic[AnyGraph]):
         while label in self._labels:
             label += "_"
         self._labels.add(label)
-        found = self._made._add_op(
+        results = self._made._add_op(
             edition_named(DEFAULT), "TypeCast", {}, [tensor], (dtype,), name=label, names=[label]
         )
-        return found[0]
+        return results[0]

@@ -9,7 +9,7 @@ from ..ir.op import Array, LogicalTensor
 
 
 def with_values(
-    graph: DataGraph, values: Mapping[str, Array], outputs: Mapping[str, int], given: Mapping[str, int]
+    graph: DataGraph, values: Mapping[str, Array], outputs: Mapping[str, int], input_names: Mapping[str, int]
 ) -> DataGraph:
     """The graph with constants in the place of inputs.
 
@@ -19,14 +19,16 @@ def with_values(
         graph: the graph.
         values: the contents of inputs, by name.
         outputs: ids of the tensors that become outputs, by name.
-        given: ids of results of ops that become further inputs, by name.
+        input_names: ids of results of ops that become further inputs, by name.
     """
     made, renewed = graph._empty(), dict[int, LogicalTensor]()
-    needed, taken = {*outputs.values()}, {*given.values()}
+    needed, taken = {*outputs.values()}, {*input_names.values()}
     for op in reversed(graph.ops):
         if any(tensor.id in needed and tensor.id not in taken for tensor in op.outputs):
             needed.update(tensor.id for tensor in op.inputs if tensor is not None)
-    names = {tensor.id: name for name, tensor in graph._inputs.items()} | {one: name for name, one in given.items()}
+    names = {tensor.id: name for name, tensor in graph._inputs.items()} | {
+        one: name for name, one in input_names.items()
+    }
     for tensor in graph._tensors:
         name = names.get(tensor.id)
         if tensor.id not in needed or (name is None and not tensor.constant):

@@ -239,8 +239,8 @@ def attention_transposed_along_the_last_axis(g: DataGraph) -> LogicalTensor:
 
 def _products(uses: Sequence[Use]) -> list[Use]:
     """The products, where there are those on both sides of a SoftMax."""
-    found = [use for use in uses if use.kind == "MatMul"]
-    return found if len(found) > 1 and any(use.kind == "SoftMax" for use in uses) else []
+    products = [use for use in uses if use.kind == "MatMul"]
+    return products if len(products) > 1 and any(use.kind == "SoftMax" for use in uses) else []
 
 
 def _products_by_head(uses: Sequence[Use]) -> list[Use]:
@@ -265,10 +265,10 @@ def _joined(uses: Sequence[Use]) -> Iterator[tuple[Use, list[bool]]]:
 
 
 def _has_other_masks(use: Use, inside: Sequence[bool]) -> bool:
-    others = [use.shape(index) for index, joined in enumerate(inside) if not joined]
-    if use.kind in ("Divide", "Multiply") and all(prod(other) == 1 for other in others):
+    masks = [use.shape(index) for index, joined in enumerate(inside) if not joined]
+    if use.kind in ("Divide", "Multiply") and all(prod(other) == 1 for other in masks):
         return False  # scales
-    return any(not _is_for_all_heads(other, use.result) for other in others)
+    return any(not _is_for_all_heads(other, use.result) for other in masks)
 
 
 def _is_for_all_heads(mask: Dims, scores: Dims) -> bool:

@@ -97,8 +97,8 @@ def bias_add_of_windows_behind_the_source(g: DataGraph) -> LogicalTensor:
 
 
 def _normalizes_in_another_format(fused: Fused) -> bool:
-    both = fused.of("BatchNormInference", *CONVOLUTIONS)
-    return len({use.call.string("data_format") for use in both}) > 1
+    ops_with_format = fused.of("BatchNormInference", *CONVOLUTIONS)
+    return len({use.call.string("data_format") for use in ops_with_format}) > 1
 
 
 FOREIGN_CHANNELS = FAULTS.add(

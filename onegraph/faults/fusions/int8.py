@@ -18,11 +18,11 @@ SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 
 def overflows(uses: Sequence[Use]) -> bool:
     """Whether 8 bits may become 2**31 or more by the scales."""
-    given, wanted = (
+    source_scales, wanted = (
         [scale for use in uses if use.kind == kind for scale in use.call.f32s("scales")]
         for kind in ("Dequantize", "Quantize")
     )
-    return bool(given and wanted) and 2**8 * max(given) >= 2**31 * min(wanted)
+    return bool(source_scales and wanted) and 2**8 * max(source_scales) >= 2**31 * min(wanted)
 
 
 PADDING_AS_ZERO_POINT = FAULTS.add(

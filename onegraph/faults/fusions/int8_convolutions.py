@@ -25,10 +25,10 @@ def _quantized(fused: Fused) -> list[Use]:
 
 def _copies_wrong(use: Use) -> bool:
     """Whether the copy of the source goes wrong, or windows of one element lie in padding."""
-    found = convolution_geometry(use.call)
-    if found is None or found.kernel is None or found.pads_begin is None:
+    geometry = convolution_geometry(use.call)
+    if geometry is None or geometry.kernel is None or geometry.pads_begin is None:
         return False
-    return (found.kernel[-1] == 1 and found.pads_begin[-1] > 0) or copies_wrong(found)
+    return (geometry.kernel[-1] == 1 and geometry.pads_begin[-1] > 0) or copies_wrong(geometry)
 
 
 COPIED_CODES = FAULTS.add(
@@ -89,15 +89,15 @@ def volumes_of_two_rows_of_int8_between_the_elements_of_windows(g: DataGraph) ->
 
 def _is_padded_to_a_side(fused: Fused, use: Use) -> bool:
     """Whether the kernel pads rows of single signed codes with another number than their zero."""
-    found = convolution_geometry(use.call)
-    if found is None or found.kernel is None or found.wide is None or len(found.strides) != 2:
+    geometry = convolution_geometry(use.call)
+    if geometry is None or geometry.kernel is None or geometry.wide is None or len(geometry.strides) != 2:
         return False
-    if found.wide_channels != found.groups or found.kernel[0] == 1 or set(found.dilations) != {1}:
+    if geometry.wide_channels != geometry.groups or geometry.kernel[0] == 1 or set(geometry.dilations) != {1}:
         return False
     if not any(other.inputs and other.outputs[0] == use.inputs[0] and _is_signed(other) for other in fused.uses):
         return False
-    rows, columns = (_padding(found.window(axis), found.wide[axis], found.forward()[axis]) for axis in (0, 1))
-    count = found.forward()[1]
+    rows, columns = (_padding(geometry.window(axis), geometry.wide[axis], geometry.forward()[axis]) for axis in (0, 1))
+    count = geometry.forward()[1]
     return not rows and columns and count is not None and count >= LEAST_COLUMNS
 
 

@@ -25,8 +25,8 @@ def operand_behind(kinds: frozenset[str], wrong: Wrong) -> Callable[[Fused], str
     def when(fused: Fused) -> str:
         for main, operand in fused.operands:
             if main.kind in kinds and wrong(main, operand):
-                both, shape = f"{main.kind} + {operand.binary.kind}", list(operand.shape)
-                return f"oneDNN computes {both} wrong for an operand of shape {shape}"
+                pair, shape = f"{main.kind} + {operand.binary.kind}", list(operand.shape)
+                return f"oneDNN computes {pair} wrong for an operand of shape {shape}"
         return ""
 
     return when
@@ -264,8 +264,8 @@ def _rounds(main: Use, operand: Operand) -> bool:
 def _is_rounded(fused: Fused) -> str:
     for main, operand in fused.operands if fused.has("Quantize") else ():
         if _rounds(main, operand):
-            what = f"{main.kind} + {operand.binary.kind} + Quantize"
-            return f"oneDNN rounds {what} before the scale for an operand of shape {list(operand.shape)}"
+            kinds = f"{main.kind} + {operand.binary.kind} + Quantize"
+            return f"oneDNN rounds {kinds} before the scale for an operand of shape {list(operand.shape)}"
     return ""
 
 

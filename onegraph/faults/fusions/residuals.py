@@ -34,16 +34,16 @@ def foreign_residual(uses: Sequence[Use]) -> bool:
     convolved = not any(use.kind in ("MatMul", "ConvTranspose") for use in uses)
     added: dict[int, set[bool]] = {}  # the signs of what was added, by value, up to the next Quantize
     for use in uses:
-        found = set().union(*(added.get(number, ()) for number in use.inputs))
+        signs_read = set().union(*(added.get(number, ()) for number in use.inputs))
         if use.kind == "Quantize":
-            if use.dtype is DataType.s8 and False in found:
+            if use.dtype is DataType.s8 and False in signs_read:
                 return True
-            if use.dtype is DataType.u8 and True in found and not convolved:
+            if use.dtype is DataType.u8 and True in signs_read and not convolved:
                 return True
             continue
         if use.kind in BINARY:
-            found |= {signs[number] for number in use.inputs if number in signs and number not in weights}
-        added.update(dict.fromkeys(use.outputs, found))
+            signs_read |= {signs[number] for number in use.inputs if number in signs and number not in weights}
+        added.update(dict.fromkeys(use.outputs, signs_read))
     return False
 
 
@@ -128,11 +128,11 @@ def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
         elif use.kind in MOVES and use.inputs[0] in origins:
             origins[use.outputs[0]] = origins[use.inputs[0]]
         elif use.kind != "Quantize":
-            found = set().union(*(read.get(number, ()) for number in use.inputs))
+            ends_read = set().union(*(read.get(number, ()) for number in use.inputs))
             ends = {origins[number] for number in use.inputs if number in origins}
-            if use.kind in BINARY and not ends.isdisjoint(found):
+            if use.kind in BINARY and not ends.isdisjoint(ends_read):
                 return True
-            read.update(dict.fromkeys(use.outputs, found | ends if use.kind in PRODUCTS else found))
+            read.update(dict.fromkeys(use.outputs, ends_read | ends if use.kind in PRODUCTS else ends_read))
     return False
 
 

@@ -114,8 +114,8 @@ SOFTMAX_STATS = FAULTS.add(
 
 @SOFTMAX_STATS.example()
 def quantized_softmax_and_its_stats(g: DataGraph) -> tuple[LogicalTensor, ...]:
-    found = g.softmax(g.input("x", "f32", (2, 5)), axis=1, outputs=["stats"])
-    return g.quantize(found.dst, scales=[1 / 128], zps=[0], dtype="u8"), found.stats
+    softmax = g.softmax(g.input("x", "f32", (2, 5)), axis=1, outputs=["stats"])
+    return g.quantize(softmax.dst, scales=[1 / 128], zps=[0], dtype="u8"), softmax.stats
 
 
 SOFTMAX_AND_ITSELF = FAULTS.add(

@@ -13,17 +13,17 @@ from ..user_faults import USER, UserFault
 def faults_of_users(added: Iterable[UserFault]) -> Faults[Call]:
     """The records of faults that files add."""
     faults = Faults[Call](severity=UNSAFE, instead="the op in f32, or the numpy reference")
-    for one in added:
-        seen: dict[Version, str] = {one.since: "wrong"}
+    for user_fault in added:
+        seen: dict[Version, str] = {user_fault.since: "wrong"}
         faults.add(
-            one.name,
-            ops=one.ops,
-            where=next(iter(one.attrs), "kind"),
-            when=_condition(one),
+            user_fault.name,
+            ops=user_fault.ops,
+            where=next(iter(user_fault.attrs), "kind"),
+            when=_condition(user_fault),
             seen=seen,
-            reason=one.reason,
-            since=one.since,
-            mended=one.until,
+            reason=user_fault.reason,
+            since=user_fault.since,
+            mended=user_fault.until,
         )
     return faults
 

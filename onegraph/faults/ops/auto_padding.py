@@ -17,12 +17,14 @@ FAULTS = Faults[Call](where="auto_pad", severity=UNSAFE, instead="the same op wi
 
 def _begins(call: Call, *, of_wide: bool) -> list[int] | None:
     """The pads in front by ``same_*`` of a Convolution over the wide side, or the narrow one; None if unknown."""
-    found = convolution_geometry(call)
-    sizes = None if found is None else found.wide if of_wide else found.narrow
-    if found is None or sizes is None or found.kernel is None or found.pads_begin is None:
+    geometry = convolution_geometry(call)
+    sizes = None if geometry is None else geometry.wide if of_wide else geometry.narrow
+    if geometry is None or sizes is None or geometry.kernel is None or geometry.pads_begin is None:
         return None
     begins = []
-    for size, kernel, stride, dilation in zip(sizes, found.kernel, found.strides, found.dilations, strict=True):
+    for size, kernel, stride, dilation in zip(
+        sizes, geometry.kernel, geometry.strides, geometry.dilations, strict=True
+    ):
         if size is None or kernel is None:
             return None
         total = extent(kernel, dilation) - (size % stride or stride)
@@ -34,8 +36,8 @@ def _padded_as(call: Call, *, of_wide: bool) -> bool:
     """Whether ``same_*`` of a Convolution over the wide side, or over the narrow one, pads in front otherwise."""
     if not call.string("auto_pad").startswith("same_"):
         return False
-    begins, found = _begins(call, of_wide=of_wide), convolution_geometry(call)
-    return begins is None or found is None or begins != [*(found.pads_begin or ())]
+    begins, geometry = _begins(call, of_wide=of_wide), convolution_geometry(call)
+    return begins is None or geometry is None or begins != [*(geometry.pads_begin or ())]
 
 
 def _shows(call: Call, *, of_wide: bool) -> bool:
@@ -47,10 +49,10 @@ def _shows(call: Call, *, of_wide: bool) -> bool:
 
 def _reads_anything(call: Call, begins: Sequence[int] | None = None) -> bool:
     """Whether along each axis a window reads an element of the wide side, with these pads in front or its own."""
-    found = convolution_geometry(call)
-    if found is None or found.wide is None or found.narrow is None:
+    geometry = convolution_geometry(call)
+    if geometry is None or geometry.wide is None or geometry.narrow is None:
         return False
-    windows = [found.window(axis) for axis in found.axes]
+    windows = [geometry.window(axis) for axis in geometry.axes]
     nones: list[None] = [None] * len(windows)
     return all(
         window is not None
@@ -61,16 +63,16 @@ def _reads_anything(call: Call, begins: Sequence[int] | None = None) -> bool:
             for start in range(narrow or 0)
             for tap in range(window.kernel)
         )
-        for window, wide, narrow, begin in zip(windows, found.wide, found.narrow, begins or nones, strict=True)
+        for window, wide, narrow, begin in zip(windows, geometry.wide, geometry.narrow, begins or nones, strict=True)
     )
 
 
 def other_count(call: Call) -> bool:
     """Whether ``same_*`` of a Convolution over the wide side has another number of windows than the narrow side."""
-    found = convolution_geometry(call)
-    if not call.string("auto_pad").startswith("same_") or found is None or None in (found.wide, found.narrow):
+    geometry = convolution_geometry(call)
+    if not call.string("auto_pad").startswith("same_") or geometry is None or None in (geometry.wide, geometry.narrow):
         return False
-    sizes = zip(found.wide or (), found.narrow or (), found.strides, strict=True)
+    sizes = zip(geometry.wide or (), geometry.narrow or (), geometry.strides, strict=True)
     return any(None not in (wide, narrow) and -(-(wide or 0) // stride) != narrow for wide, narrow, stride in sizes)
 
 
@@ -118,10 +120,10 @@ def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
 
 def counts_another_window(call: Call) -> bool:
     """Whether ``same_*`` of a ConvTranspose, whose result is a multiple of the strides, meets another size."""
-    found = convolution_geometry(call)
-    if not call.string("auto_pad").startswith("same_") or found is None or found.wide is None:
+    geometry = convolution_geometry(call)
+    if not call.string("auto_pad").startswith("same_") or geometry is None or geometry.wide is None:
         return False
-    sizes = zip(found.wide, found.strides, found.forward(), strict=True)
+    sizes = zip(geometry.wide, geometry.strides, geometry.forward(), strict=True)
     return any(wide is not None and narrow != -(-wide // stride) for wide, stride, narrow in sizes)
 
 

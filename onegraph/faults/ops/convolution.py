@@ -22,17 +22,17 @@ FAULTS = Faults[Call](severity=UNSAFE)
 
 def in_low_precision(call: Call, index: int = 0) -> bool:
     """Whether the first input, or another one, is of bf16 or f16."""
-    found = call.inputs[index] if call.inputs else None
-    return found is not None and found.dtype in (DataType.bf16, DataType.f16)
+    tensor = call.inputs[index] if call.inputs else None
+    return tensor is not None and tensor.dtype in (DataType.bf16, DataType.f16)
 
 
 def misses_source(call: Call) -> bool:
     """Whether a window of a convolution may have no element of the source."""
-    found = convolution_geometry(call)
-    if found is None or found.wide is None:
+    geometry = convolution_geometry(call)
+    if geometry is None or geometry.wide is None:
         return False
-    for axis, (size, count) in enumerate(zip(found.wide, found.forward(), strict=True)):
-        window = found.window(axis)
+    for axis, (size, count) in enumerate(zip(geometry.wide, geometry.forward(), strict=True)):
+        window = geometry.window(axis)
         if window is None or size is None or count is None:
             continue
         last = (count - 1) * window.stride - window.begin
@@ -43,21 +43,21 @@ def misses_source(call: Call) -> bool:
 
 def ends_behind_source(call: Call) -> bool:
     """Whether the last windows of a convolution along its last axis lie behind the source."""
-    found = convolution_geometry(call)
-    window = found.window(-1) if found is not None else None
-    if found is None or found.wide is None or window is None:
+    geometry = convolution_geometry(call)
+    window = geometry.window(-1) if geometry is not None else None
+    if geometry is None or geometry.wide is None or window is None:
         return False
-    count, size = found.forward()[-1], found.wide[-1]
+    count, size = geometry.forward()[-1], geometry.wide[-1]
     return count is not None and size is not None and (count - 1) * window.stride - window.begin >= size
 
 
 def unread_as_padded(call: Call) -> bool:
     """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
-    found = convolution_geometry(call)
-    window = found.window(-1) if found is not None else None
-    if found is None or found.wide is None or window is None or window.begin == 0:
+    geometry = convolution_geometry(call)
+    window = geometry.window(-1) if geometry is not None else None
+    if geometry is None or geometry.wide is None or window is None or window.begin == 0:
         return False
-    count, size = found.forward()[-1], found.wide[-1]
+    count, size = geometry.forward()[-1], geometry.wide[-1]
     return count is not None and size is not None and (count - 1) * window.stride + window.extent == size
 
 
@@ -84,10 +84,10 @@ def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
 
 def reads_undilated(call: Call) -> bool:
     """Whether dilations decide which elements the windows of a ConvTranspose read, and how many there are."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return any(dilation != 1 for dilation in call.s64s("dilations"))
-    return any(differs_undilated(found, axis) for axis in found.axes)
+    return any(differs_undilated(geometry, axis) for axis in geometry.axes)
 
 
 DILATED_GRADIENT = FAULTS.add(

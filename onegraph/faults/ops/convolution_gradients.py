@@ -56,12 +56,12 @@ def strides_beyond_source(call: Call) -> bool:
 
     Padding in front counts as part of the source.
     """
-    found = convolution_geometry(call)
-    if found is None or found.wide is None or found.groups > 1 or not in_low_precision(call):
+    geometry = convolution_geometry(call)
+    if geometry is None or geometry.wide is None or geometry.groups > 1 or not in_low_precision(call):
         return False
-    size, begin = found.wide[-1], found.pads_begin[-1] if found.pads_begin is not None else 0
-    few = found.wide_channels is not None and found.wide_channels < 16
-    return few and size is not None and size + begin < found.strides[-1]
+    size, begin = geometry.wide[-1], geometry.pads_begin[-1] if geometry.pads_begin is not None else 0
+    few = geometry.wide_channels is not None and geometry.wide_channels < 16
+    return few and size is not None and size + begin < geometry.strides[-1]
 
 
 GRADIENT_OF_LONG_STRIDES = FAULTS.add(
@@ -83,11 +83,11 @@ def strides_longer_than_the_source(g: DataGraph) -> LogicalTensor:
 
 def deep_at_both_ends(call: Call) -> bool:
     """Whether a window over depth, with strides, reaches behind the source right after one that reaches before it."""
-    found = convolution_geometry(call)
-    window = None if found is None or len(found.strides) != 3 else found.window(0)
-    if found is None or window is None or found.wide is None or window.stride == 1:
+    geometry = convolution_geometry(call)
+    window = None if geometry is None or len(geometry.strides) != 3 else geometry.window(0)
+    if geometry is None or window is None or geometry.wide is None or window.stride == 1:
         return False
-    size, count = found.wide[0], found.narrow[0] if found.narrow is not None else None
+    size, count = geometry.wide[0], geometry.narrow[0] if geometry.narrow is not None else None
     if size is None or count is None:
         return False
     first = max(1, (size + window.begin - window.extent) // window.stride + 1)  # but the first, that reaches behind
@@ -140,13 +140,13 @@ def no_window_inside(call: Call) -> bool:
 
     In bf16 that is the first or second axis. In f32 it is the first, with strides or with few windows.
     """
-    found = convolution_geometry(call)
+    geometry = convolution_geometry(call)
     first = call.inputs[0] if call.inputs else None
-    if found is None or found.wide is None or len(found.strides) < 3:
+    if geometry is None or geometry.wide is None or len(geometry.strides) < 3:
         return False
     low = first is not None and first.dtype is not DataType.f32
-    for axis, size in enumerate(found.wide[: 2 if low else 1]):
-        window = found.window(axis)
+    for axis, size in enumerate(geometry.wide[: 2 if low else 1]):
+        window = geometry.window(axis)
         if window is None or size is None or window.begin == 0:
             continue
         inside = -window.begin % window.stride  # where the first window starts that starts in the source
@@ -200,12 +200,12 @@ MOST_COLUMNS = 16  # of a block of AMX; with more, the kernel has a second block
 
 def unread_planes(call: Call) -> bool:
     """Whether a gradient by data in bf16 has strides over depth, planes at the end in no window, and wide rows."""
-    found = convolution_geometry(call)
+    geometry = convolution_geometry(call)
     first = call.inputs[0] if call.inputs else None
-    window = None if found is None or len(found.strides) != 3 else found.window(0)
-    if found is None or window is None or window.stride == 1 or first is None or first.dtype is not DataType.bf16:
+    window = None if geometry is None or len(geometry.strides) != 3 else geometry.window(0)
+    if geometry is None or window is None or window.stride == 1 or first is None or first.dtype is not DataType.bf16:
         return False
-    wide, narrow = found.wide or found.backward(), found.narrow
+    wide, narrow = geometry.wide or geometry.backward(), geometry.narrow
     if narrow is None or wide[0] is None or narrow[0] is None or wide[-1] is None:
         return False
     return wide[-1] > MOST_COLUMNS and wide[0] > (narrow[0] - 1) * window.stride - window.begin + window.extent
@@ -260,16 +260,22 @@ def strided_pixels(call: Call) -> bool:
     With fewer than 16 channels the kernel for AVX-512 needs several runs of elements to go wrong. With fewer than 8
     that for AVX2 needs several rows, or two threads that share an image of several elements.
     """
-    found = convolution_geometry(call)
-    if found is None or found.groups > 1 or len(found.strides) > 2 or found.kernel is None or set(found.kernel) != {1}:
+    geometry = convolution_geometry(call)
+    if (
+        geometry is None
+        or geometry.groups > 1
+        or len(geometry.strides) > 2
+        or geometry.kernel is None
+        or set(geometry.kernel) != {1}
+    ):
         return False
-    wide, narrow, channels = found.wide, found.narrow, found.wide_channels
-    if wide is None or narrow is None or channels is None or set(found.strides) == {1} or channels >= BLOCK:
+    wide, narrow, channels = geometry.wide, geometry.narrow, geometry.wide_channels
+    if wide is None or narrow is None or channels is None or set(geometry.strides) == {1} or channels >= BLOCK:
         return False
-    if any(found.pads_begin or ()) or (call.inputs[0] is not None and call.inputs[0].dtype is DataType.f16):
+    if any(geometry.pads_begin or ()) or (call.inputs[0] is not None and call.inputs[0].dtype is DataType.f16):
         return False  # f16 has no such kernel
     sizes = [size for size in narrow if size is not None]
-    divided = [size * stride for size, stride in zip(sizes, found.strides, strict=False)]
+    divided = [size * stride for size, stride in zip(sizes, geometry.strides, strict=False)]
     if len(sizes) < len(wide) or divided != list(wide) or 0 in sizes:
         return False
     rows, columns = (1, *sizes)[-2:]

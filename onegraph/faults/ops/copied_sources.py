@@ -39,17 +39,17 @@ def one_channel_strided(call: Call) -> bool:
 
     In bf16, with a source one deep, it needs no strides; and there, convolutions of more channels are concerned, too.
     """
-    found = convolution_geometry(call)
-    if found is not None and in_low_precision(call) and copies_wrong(found):
+    geometry = convolution_geometry(call)
+    if geometry is not None and in_low_precision(call) and copies_wrong(geometry):
         return True
-    if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
+    if geometry is None or geometry.wide_channels != geometry.groups or len(geometry.strides) < 2:
         return False
-    if found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
+    if geometry.dilations[-1] > 1 or geometry.kernel is None or geometry.kernel[-1] == 1:
         return False
-    strided = found.strides[-1] != 1
-    if len(found.strides) == 3 and found.wide is not None and found.wide[0] == 1:
+    strided = geometry.strides[-1] != 1
+    if len(geometry.strides) == 3 and geometry.wide is not None and geometry.wide[0] == 1:
         return strided or in_low_precision(call)
-    return strided and found.forward()[-1] == 1
+    return strided and geometry.forward()[-1] == 1
 
 
 ONE_CHANNEL_STRIDED = FAULTS.add(
@@ -94,9 +94,9 @@ def one_channel_of_a_source_one_deep(g: DataGraph) -> LogicalTensor:
 
 def beside_source(call: Call) -> bool:
     """Whether a window of a convolution has no element in the source along the last axis."""
-    found = convolution_geometry(call)
-    window = found.window(-1) if found is not None else None
-    size = found.wide[-1] if found is not None and found.wide is not None else None
+    geometry = convolution_geometry(call)
+    window = geometry.window(-1) if geometry is not None else None
+    size = geometry.wide[-1] if geometry is not None and geometry.wide is not None else None
     if window is None or size is None:
         return False
     return misses_source(window, size, window.forward(size))
@@ -154,15 +154,17 @@ def long_padding_behind_the_source(g: DataGraph) -> LogicalTensor:
 
 def one_column_of_halves(call: Call) -> bool:
     """Whether a convolution in f16 sums over many channels, whose number is no multiple of 16, and gives one column."""
-    found = convolution_geometry(call)
-    if found is None or found.kernel is None or len(found.kernel) < 2 or found.kernel[-1] != 1:
+    geometry = convolution_geometry(call)
+    if geometry is None or geometry.kernel is None or len(geometry.kernel) < 2 or geometry.kernel[-1] != 1:
         return False
     if call.inputs[0] is None or call.inputs[0].dtype is not DataType.f16:
         return False
     spread = call.schema.kind in SPREADING
-    made = found.backward() if spread else found.forward()
-    summed = found.narrow_channels if spread else found.wide_channels
-    return made[-1] == 1 and summed is not None and summed > 32 * found.groups and summed // found.groups % 16 != 0
+    made = geometry.backward() if spread else geometry.forward()
+    summed = geometry.narrow_channels if spread else geometry.wide_channels
+    return (
+        made[-1] == 1 and summed is not None and summed > 32 * geometry.groups and summed // geometry.groups % 16 != 0
+    )
 
 
 ONE_COLUMN_OF_HALVES = FAULTS.add(
@@ -180,9 +182,9 @@ ONE_COLUMN_OF_HALVES = FAULTS.add(
 
 def _sums_rows(call: Call) -> bool:
     """Whether every window of an image has several rows; of volumes, it depends on the blocks."""
-    found = convolution_geometry(call)
-    return found is not None and found.kernel is not None and len(found.kernel) == 2 and found.dilations[0] == 1 != (
-        found.kernel[0])  # fmt: skip
+    geometry = convolution_geometry(call)
+    return geometry is not None and geometry.kernel is not None and len(geometry.kernel) == 2 and geometry.dilations[0] == 1 != (
+        geometry.kernel[0])  # fmt: skip
 
 
 @ONE_COLUMN_OF_HALVES.example(on={"no FP16": "throws could not create a primitive"})

@@ -307,8 +307,8 @@ BF16_STATISTICS = FAULTS.add(
 
 @BF16_STATISTICS.example(on={"no AVX-512": "throws could not create a primitive"})
 def statistics_of_bf16(g: DataGraph) -> tuple[LogicalTensor, ...]:
-    found = g.op("LayerNorm", [g.input("x", "bf16", (64, 4))], {"use_affine": False}, dtype="bf16")
-    return tuple(found)
+    tensors = g.op("LayerNorm", [g.input("x", "bf16", (64, 4))], {"use_affine": False}, dtype="bf16")
+    return tuple(tensors)
 
 
 @BF16_STATISTICS.example(
@@ -316,8 +316,8 @@ def statistics_of_bf16(g: DataGraph) -> tuple[LogicalTensor, ...]:
     on={"no AVX-512": "throws could not create a primitive"},
 )
 def statistics_of_bf16_in_groups(g: DataGraph) -> tuple[LogicalTensor, ...]:
-    found = g.op("GroupNorm", [g.input("x", "bf16", (2, 3, 4))], {"use_affine": False, "groups": 1}, dtype="bf16")
-    return tuple(found)
+    tensors = g.op("GroupNorm", [g.input("x", "bf16", (2, 3, 4))], {"use_affine": False, "groups": 1}, dtype="bf16")
+    return tuple(tensors)
 
 
 GROUP_NORM_RANK = FAULTS.add(

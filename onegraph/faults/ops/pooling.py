@@ -20,8 +20,8 @@ FAULTS = Faults[Call](severity=UNSAFE)
 
 def overlapping(call: Call) -> bool:
     """Whether windows of a pool have elements in common."""
-    found = pool_geometry(call)
-    windows = () if found is None else found.windows
+    geometry = pool_geometry(call)
+    windows = () if geometry is None else geometry.windows
     return any(w is not None and w.kernel * gcd(w.stride, w.dilation) > w.stride for w in windows)
 
 
@@ -36,10 +36,10 @@ def rounded_wrong(call: Call) -> bool:
 
 def leaves_elements(call: Call) -> bool:
     """Whether windows that start a stride apart, the first at the source, leave its last elements unread."""
-    found = pool_geometry(call)
-    if found is None:
+    geometry = pool_geometry(call)
+    if geometry is None:
         return True
-    for window, size in zip(found.windows, found.sizes, strict=True):
+    for window, size in zip(geometry.windows, geometry.sizes, strict=True):
         if window is None or size is None or (-(-size // window.stride) - 1) * window.stride + window.extent < size:
             return True
     return False
@@ -68,12 +68,12 @@ def in_padding_alone(call: Call) -> bool:
 
     A sum over none of them is right, and the gradients are.
     """
-    found = pool_geometry(call)
-    if found is None or not (
+    geometry = pool_geometry(call)
+    if geometry is None or not (
         call.schema.kind == "MaxPool" or (call.schema.kind == "AvgPool" and call.flag("exclude_pad"))
     ):
         return False
-    for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
+    for window, size, count in zip(geometry.windows, geometry.sizes, geometry.counts, strict=True):
         if window is None:
             continue
         last = None if count is None else (count - 1) * window.stride - window.begin
@@ -114,10 +114,10 @@ def window_around_the_source(g: DataGraph) -> LogicalTensor:
 
 def padding_beyond_window(call: Call) -> bool:
     """Whether a pool that leaves padding out of its averages has as much padding at one end as a window is long."""
-    found = pool_geometry(call)
-    if found is None or not call.flag("exclude_pad"):
+    geometry = pool_geometry(call)
+    if geometry is None or not call.flag("exclude_pad"):
         return False
-    return any(window is not None and max(window.begin, window.end) >= window.extent for window in found.windows)
+    return any(window is not None and max(window.begin, window.end) >= window.extent for window in geometry.windows)
 
 
 WIDE_PADDING = FAULTS.add(
@@ -213,17 +213,17 @@ def takes_reference_kernel(pool: ChannelsFirst) -> bool:
     The conditions are those of ``jit_uni_pool_kernel.cpp``. A gradient of a MaxPool runs the pool forward, too.
     """
     call = pool.call
-    found, given = pool_geometry(call), call.inputs[0]
-    if found is None or given is None or call.string("data_format") != "NCX":
+    geometry, src = pool_geometry(call), call.inputs[0]
+    if geometry is None or src is None or call.string("data_format") != "NCX":
         return False
-    batch, channels, *_ = known_dims(given.shape)
-    sizes, counts = known_dims(found.sizes), known_dims(found.counts)
+    batch, channels, *_ = known_dims(src.shape)
+    sizes, counts = known_dims(geometry.sizes), known_dims(geometry.counts)
     if channels == 1 or batch * channels * prod(counts) * prod(call.s64s("kernel")) < FEW_READS:
         return False
-    assert given.dtype is not None
-    fits = BLOCK * given.dtype.numpy.itemsize * (prod(sizes) + prod(counts)) <= pool.cache
+    assert src.dtype is not None
+    fits = BLOCK * src.dtype.numpy.itemsize * (prod(sizes) + prod(counts)) <= pool.cache
     is_plane = len(sizes) > 1 and min(sizes[-2:]) > 1 and fits
-    is_low = given.dtype in LOW
+    is_low = src.dtype in LOW
     forward = pool.cache > 0 and channels > 3 and (is_plane or is_low)
     backward = pool.cache > 0 and (is_plane or (is_low and (fits or call.schema.kind == "AvgPoolBackward")))
     needed = {"AvgPoolBackward": (backward,), "MaxPoolBackward": (forward, backward)}

@@ -16,12 +16,12 @@ FAULTS = Faults[Call]()
 
 def spans_source(call: Call) -> bool:
     """Whether a window has elements before and behind the source along an axis, and none in it; not of rows."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return False
-    sizes, counts = found.wide or found.backward(), found.narrow or found.forward()
+    sizes, counts = geometry.wide or geometry.backward(), geometry.narrow or geometry.forward()
     for axis, (size, count) in enumerate(zip(sizes[:-1], counts[:-1], strict=True)):
-        window = found.window(axis)
+        window = geometry.window(axis)
         if window is None or size is None or count is None or window.dilation <= size or window.begin == 0:
             continue
         for start in range(-window.begin, min(0, count * window.stride - window.begin), window.stride):
@@ -53,12 +53,12 @@ def volumes_of_two_rows_between_the_elements_of_windows(g: DataGraph) -> Logical
 
 def in_no_window(call: Call) -> bool:
     """Whether an element of the result of a ConvTranspose lies in no window along an axis."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return True
-    wide, narrow = found.wide or found.backward(), found.narrow or found.forward()
+    wide, narrow = geometry.wide or geometry.backward(), geometry.narrow or geometry.forward()
     for axis, (size, count) in enumerate(zip(wide, narrow, strict=True)):
-        window = found.window(axis)
+        window = geometry.window(axis)
         if window is None or size is None or count is None or leaves_gaps(window, size, count):
             return True
     return False
@@ -66,8 +66,8 @@ def in_no_window(call: Call) -> bool:
 
 def biased_gaps(call: Call) -> bool:
     """Whether a ConvTranspose of bf16 has a bias, no dilations, and elements of the result in no window."""
-    found = convolution_geometry(call)
-    if found is not None and max(found.dilations) > 1:
+    geometry = convolution_geometry(call)
+    if geometry is not None and max(geometry.dilations) > 1:
         return False  # computed by another kernel
     return call.input("bias") is not None and call.output_type(0) is DataType.bf16 and in_no_window(call)
 

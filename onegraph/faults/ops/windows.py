@@ -21,26 +21,26 @@ POOL: Attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "ker
 AVERAGE: Attrs = {**POOL, "exclude_pad": True}
 
 
-def copies_wrong(found: ConvolutionGeometry) -> bool:
+def copies_wrong(geometry: ConvolutionGeometry) -> bool:
     """Whether a kernel that copies the source goes wrong: one column of windows with strides, or a padded single plane.
 
     With strides on the last axis and one column in the result, it copies too few elements of the next rows, or too
     many. Of a source one deep with padding before it, it copies elements that are not there.
     """
-    kernel, pads = found.kernel, found.pads_begin
-    if len(found.strides) < 2 or kernel is None or pads is None or kernel[-1] == 1:
+    kernel, pads = geometry.kernel, geometry.pads_begin
+    if len(geometry.strides) < 2 or kernel is None or pads is None or kernel[-1] == 1:
         return False
-    if found.strides[-1] != 1 and found.forward()[-1] == 1:
+    if geometry.strides[-1] != 1 and geometry.forward()[-1] == 1:
         return True
-    return len(kernel) == 3 and found.wide is not None and found.wide[0] == 1 and kernel[0] != 1 and pads[0] > 0
+    return len(kernel) == 3 and geometry.wide is not None and geometry.wide[0] == 1 and kernel[0] != 1 and pads[0] > 0
 
 
-def differs_undilated(found: ConvolutionGeometry, axis: int) -> bool:
+def differs_undilated(geometry: ConvolutionGeometry, axis: int) -> bool:
     """Whether the windows along an axis would read other elements with dilation 1."""
-    window = found.window(axis)
-    size = None if found.wide is None else found.wide[axis]
+    window = geometry.window(axis)
+    size = None if geometry.wide is None else geometry.wide[axis]
     if window is None or size is None:
-        return found.dilations[axis] != 1
+        return geometry.dilations[axis] != 1
     if 1 in (window.kernel, window.dilation):
         return False
     count = window.forward(size)

@@ -89,8 +89,8 @@ def modulus(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 def power(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     exponent = cast(emit, use["src_1"], dtype_of(diff))
     slope = multiply(emit, exponent, emit.op("Pow", [use["src_0"], moved(emit, exponent, -1)], edition="host"))
-    none = binary(emit, "Equal", exponent, filled(0, exponent))
-    return select(emit, none, filled(0, diff), multiply(emit, diff, slope))
+    is_zero = binary(emit, "Equal", exponent, filled(0, exponent))
+    return select(emit, is_zero, filled(0, diff), multiply(emit, diff, slope))
 
 
 @gradient_of("host Pow", "src_1")

@@ -66,8 +66,8 @@ def _output_padding(use: GradientUse) -> list[int]:
 
 
 for _line in _GRADIENTS.strip().split("\n"):
-    _kind, _port, _other, *_sources = _line.split()
-    gradient_of(_kind, _port)(_rule(_port, _other, _sources))
+    _kind, _port, _second_port, *_sources = _line.split()
+    gradient_of(_kind, _port)(_rule(_port, _second_port, _sources))
 
 
 @gradient_of("Convolution, ConvTranspose", "bias")

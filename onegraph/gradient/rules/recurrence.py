@@ -47,9 +47,9 @@ def recurrence(
             None if value is None else reshape(emit, slice_(emit, value, [place], [place + 1], [axis]), numbers(*dims))
         )
 
-    found: list[tuple[Value, ...]] = []
+    gradients_by_direction: list[tuple[Value, ...]] = []
     for place in range(directions):
-        given: list[Value | None] = [
+        operands: list[Value | None] = [
             use["lengths"] if use.has("lengths") else None,
             of(use["inputs"], place, 2, steps, batch, gates, units),
             of(factors, place, 0, gates * units, units),
@@ -60,9 +60,9 @@ def recurrence(
             *(of(one, place, 0, batch, units) for one in (diff_last, diff_cell)),
         ]
         is_reversed = direction == "reverse" or place == 1
-        network = _Direction(emit, use.call.string("cell"), is_reversed, *given)  # type: ignore[arg-type]
-        found.append(network.gradients())
-    by_inputs, by_factors, by_bias, by_hidden, by_cell = zip(*found, strict=True)
+        network = _Direction(emit, use.call.string("cell"), is_reversed, *operands)  # type: ignore[arg-type]
+        gradients_by_direction.append(network.gradients())
+    by_inputs, by_factors, by_bias, by_hidden, by_cell = zip(*gradients_by_direction, strict=True)
 
     def together(values: Sequence[Value], axis: int, *dims: int) -> Value:
         return concat(emit, [reshape(emit, value, numbers(*dims)) for value in values], axis)
@@ -70,8 +70,8 @@ def recurrence(
     weights = in_blocks(emit, together(by_factors, 0, 1, gates, units, units), together(by_bias, 0, 1, gates, units, 1))
     is_lstm = use.call.string("cell") == "lstm"
     ends = [
-        together(one, 0, 1, batch, units) if use.has(port) and (is_lstm or port == "hidden") else None
-        for one, port in ((by_hidden, "hidden"), (by_cell, "cell"))
+        together(gradient_by_direction, 0, 1, batch, units) if use.has(port) and (is_lstm or port == "hidden") else None
+        for gradient_by_direction, port in ((by_hidden, "hidden"), (by_cell, "cell"))
     ]
     return together(by_inputs, 2, steps, batch, 1, gates, units), weights, *ends
 
@@ -155,10 +155,10 @@ class _Direction:
         by_rows = self.rows_of(by_seen, 0, self.gates)
         by_factors = matmul(emit, by_rows, lines, transpose_a=True)
         if slopes.reset is not None:
-            given = reshape(emit, self.product(slopes.reset, before), numbers(-1, self.units))
+            reset_lines = reshape(emit, self.product(slopes.reset, before), numbers(-1, self.units))
             parts = [
                 matmul(emit, self.rows_of(by_seen, *gates), factors, transpose_a=True)
-                for gates, factors in (((0, 2), lines), ((2, 3), given))
+                for gates, factors in (((0, 2), lines), ((2, 3), reset_lines))
             ]
             by_factors = concat(emit, parts, 0)
         by_inputs = by_seen if slopes.inputs is slopes.seen else self.spread(slopes.inputs, by_state)
@@ -198,9 +198,9 @@ class _Direction:
         ends = (0, 2 * units), (2 * units, 3 * units)
         first, last = (slice_(emit, self.factors, [at], [end], [0]) for at, end in ends)
         by_given = matmul(emit, reshape(emit, fresh, numbers(self.batch, units)), last)
-        both = [update, reshape(emit, multiply(emit, by_reset, by_given), numbers(self.batch, 1, units))]
-        carried = matmul(emit, reshape(emit, concat(emit, both, 1), numbers(self.batch, -1)), first)
-        return concat(emit, [*both, fresh], 1), add(emit, multiply(emit, reset, by_given), carried)
+        slopes_of_both = [update, reshape(emit, multiply(emit, by_reset, by_given), numbers(self.batch, 1, units))]
+        carried = matmul(emit, reshape(emit, concat(emit, slopes_of_both, 1), numbers(self.batch, -1)), first)
+        return concat(emit, [*slopes_of_both, fresh], 1), add(emit, multiply(emit, reset, by_given), carried)
 
     def carried(self, value: Value, first: Value) -> Value:
         """The states of all steps, in which sequences that have not begun have the first one."""
@@ -273,9 +273,9 @@ class _Direction:
         update, reset = (
             unary(emit, "Sigmoid", add(emit, self.gate(self.inputs, place), self.gate(seen, place))) for place in (0, 1)
         )
-        given = reshape(emit, mul(reset, before), numbers(-1, units))
+        reset_rows = reshape(emit, mul(reset, before), numbers(-1, units))
         last, bias = (slice_(emit, one, [2 * units], [3 * units], [0]) for one in (self.factors, self.bias))
-        total = matmul(emit, given, last, bias, transpose_b=True)
+        total = matmul(emit, reset_rows, last, bias, transpose_b=True)
         total = reshape(emit, total, numbers(self.steps, self.batch, units))
         fresh = unary(emit, "Tanh", add(emit, self.gate(self.inputs, 2), total))
         by_fresh = mul(self.rest(update), self.rest(mul(fresh, fresh)))
@@ -285,24 +285,24 @@ class _Direction:
 
     def plain(self, before: Value, seen: Value) -> Slopes:
         if self.kind == "tanh":
-            found = self.rest(self.product(self.states, self.states))
+            slope = self.rest(self.product(self.states, self.states))
         else:
             ones = np.ones((self.steps, self.batch, self.units), self.zeros.dtype)
-            found = self.emit.op("ReLUBackward", [self.states, ones], {"use_dst": True})
-        found = self.together([found])
-        return Slopes(found, found)
+            slope = self.emit.op("ReLUBackward", [self.states, ones], {"use_dst": True})
+        slope = self.together([slope])
+        return Slopes(slope, slope)
 
     # Shapes ---------------------------------------------------------------------------------------------------------
 
     def at(self, value: Value, time: int) -> Value:
         """What belongs to one step."""
-        found = slice_(self.emit, value, [time], [time + 1], [0])
-        return reshape(self.emit, found, numbers(*known_dims(value.shape)[1:]))
+        moment = slice_(self.emit, value, [time], [time + 1], [0])
+        return reshape(self.emit, moment, numbers(*known_dims(value.shape)[1:]))
 
     def gate(self, value: Value, place: int) -> Value:
         """One gate of all steps."""
-        found = slice_(self.emit, value, [place], [place + 1], [2])
-        return reshape(self.emit, found, numbers(self.steps, self.batch, self.units))
+        gate_value = slice_(self.emit, value, [place], [place + 1], [2])
+        return reshape(self.emit, gate_value, numbers(self.steps, self.batch, self.units))
 
     def rows_of(self, value: Value, first: int, last: int) -> Value:
         """Some gates of all steps (steps * batch, gates * units)."""
@@ -335,9 +335,9 @@ class _Direction:
         *lead, units = known_dims(value.shape)
         return multiply(self.emit, slopes, reshape(self.emit, value, numbers(*lead, 1, units)))
 
-    def product(self, first: Value, *others: Value) -> Value:
-        for other in others:
-            first = multiply(self.emit, first, other)
+    def product(self, first: Value, *factors: Value) -> Value:
+        for factor in factors:
+            first = multiply(self.emit, first, factor)
         return first
 
     def rest(self, value: Value) -> Value:

@@ -23,7 +23,7 @@ class Rule:
 
     Attributes:
         ports: the names of the inputs.
-        function: takes the emitter, the :class:`~onegraph.gradient.use.GradientUse` of the op, and the gradient with respect to
+        function: takes the emitter, the :class:`.GradientUse` of the op, and the gradient with respect to
             each of its outputs; None stands for zero, unless the op has one output. It returns the gradient with
             respect to each of ``ports``, which may still be broadcast or of a wider data type.
     """
@@ -78,8 +78,8 @@ Entry = TypeVar("Entry")
 
 def entry(table: Mapping[str, Entry], base: Schema) -> Entry | None:
     """The entry of an op, given by its schema in the base vocabulary."""
-    found = table.get(base.kind)
-    return found if found is not None else table.get(base.kind.removeprefix("host "))
+    rule = table.get(base.kind)
+    return rule if rule is not None else table.get(base.kind.removeprefix("host "))
 
 
 def rules_of(base: Schema, ports: frozenset[str]) -> list[Rule]:
@@ -100,10 +100,10 @@ def refusal(base: Schema, ports: frozenset[str]) -> str:
 
 def described(base: Schema) -> str:
     """In a few words, the inputs with respect to which an op has gradients, or why it has none."""
-    for table, what in ((REFUSED, "none"), (FLAT, "zero")):
+    for table, effect in ((REFUSED, "none"), (FLAT, "zero")):
         reason = entry(table, base)
         if reason is not None:
-            return f"{what}: {reason}"
+            return f"{effect}: {reason}"
     if entry(COMPOSED, base) is not None:
         return "that of a composition of simpler ops"
     ports = {port for rule in entry(RULES, base) or () for port in rule.ports}
