@@ -183,8 +183,8 @@ ONE_COLUMN_OF_HALVES = FAULTS.add(
 def _sums_rows(call: Call) -> bool:
     """Whether every window of an image has several rows; of volumes, it depends on the blocks."""
     geometry = convolution_geometry(call)
-    return geometry is not None and geometry.kernel is not None and len(geometry.kernel) == 2 and geometry.dilations[0] == 1 != (
-        geometry.kernel[0])  # fmt: skip
+    kernel = None if geometry is None else geometry.kernel
+    return geometry is not None and kernel is not None and len(kernel) == 2 and geometry.dilations[0] == 1 != kernel[0]
 
 
 @ONE_COLUMN_OF_HALVES.example(on={"no FP16": "throws could not create a primitive"})
