@@ -2,10 +2,10 @@
 or a reason must change too.
 
 Numbers alone do not tell which kernel computed them, and thresholds are measured, so nothing but a record knows them.
-A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. Of host ops, and of
-ops beside them, the record has digests of what runs: kernels with their numbers, and their memory. The record
-programs.json has digests of all that a program consists of: the places of its values, the steps and their arguments,
-what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both records anew.
+A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. Of host ops, of ops
+beside them and of graphs of other tests, the record has digests of what runs: kernels with their numbers, and their
+memory. The record programs.json has digests of all that a program consists of: the places of its values, the steps and
+their arguments, what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both records anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 from helpers import host_cases
 from helpers.called_graphs import CALLED
+from helpers.kept_graphs import kept_graphs
 from helpers.near_graphs import near
 from helpers.open_graphs import IMAGES, MATRICES, opened
 from helpers.pass_graphs.attended import attention
@@ -34,6 +36,7 @@ from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.passes import vector_products
 from onegraph.errors import OneGraphError
 from onegraph.native.library import VERSION
+from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE
 from onegraph.runtime.apart import edges_of
 from onegraph.runtime.compiled_program import CompiledProgram
@@ -54,7 +57,7 @@ SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACH
 RANDOM = 60  # random graphs
 OPEN_SIZES = 17, 18, 30, 1, 200  # of the dim that is open
 PROGRAMS = {}  # the lines of programs by name, as they are collected
-NEAR = 6  # graphs beside one of a host op
+NEAR = 4  # graphs beside one of a host op
 PEAKS = Peaks(1, 2e9, {"f32": 1e11})
 
 
@@ -161,17 +164,72 @@ def found():
 
 
 def calls():
-    """What runs in graphs of host ops, and in those beside them, by kind."""
+    """What runs in graphs, by kind of host op, or by the file of the test that has compiled the graph."""
     lines = {}
-    for number, case in enumerate(host_cases.cases()):
-        graph, _ = host_cases.graph_of(case)
-        for other in (graph, *near(graph, Random(number), NEAR, number)):
-            found = lines.setdefault(case.kind, [])
+    for kind, graph, options in chain(host_graphs(), laid_graphs(), kept_graphs()):
+        found, updates = lines.setdefault(kind, []), updates_of(graph)
+        for more in ({}, {"updates": updates}) if updates else ({},):
             try:
-                found += calls_of(other, reproducible=bool(number % 2))
+                found += calls_of(graph, **options, **more)
             except OneGraphError as error:
                 found.append(f"{type(error).__name__}: {error}")
     return lines
+
+
+def host_graphs():
+    """Graphs of host ops, and those beside them."""
+    for number, case in enumerate(host_cases.cases()):
+        graph, _ = host_cases.graph_of(case)
+        for other in (graph, *near(graph, Random(number), NEAR, number)):
+            yield case.kind, other, {"reproducible": bool(number % 2)}
+
+
+def laid_graphs():
+    """Graphs of an op whose tensors have gaps, exchanged axes, or the channels last."""
+    first = {case.kind: case for case in reversed(CASES) if case.kind not in ("Wildcard", "End")}
+    for number, (kind, case) in enumerate(sorted(first.items())):
+        for way in (number % 3, (number + 1) % 3):
+            graph, ends = og.Graph(), []
+            for place, array in enumerate(case.inputs):
+                dtype, strides = OF_NUMPY[array.dtype], strides_of(array.shape, way)
+                is_known, name = dtype is og.s64, f"x{place}"
+                ends.append(
+                    graph.constant(array, dtype="s64")
+                    if is_known
+                    else graph.input(name, dtype, array.shape, strides=strides)
+                )
+            options = {name: one for name, one in (("dtype", case.dtype), ("outputs", case.outputs)) if one}
+            made = graph.op(kind, ends, case.attrs, **options)
+            for place, one in enumerate(made if isinstance(made, tuple) else (made,)):
+                graph.output(f"y{place}", one, strides=strides_of(one.shape, way) if place == number % 2 else None)
+            yield f"tensors {('with gaps', 'with exchanged axes', 'with the channels last')[way]}", graph, {}
+
+
+def strides_of(shape, way):
+    """Strides of a tensor, by a number of a way to lay it out; None for few axes."""
+    axes = [*range(len(shape))]
+    if len(axes) < 2 or 0 in shape:
+        return None
+    if way == 1:
+        axes[-2:] = axes[:-3:-1]
+    elif way == 2:
+        axes = [0, *axes[2:], 1]
+    strides, step = [0] * len(axes), 1
+    for axis in axes[::-1]:
+        strides[axis], step = step, step * (shape[axis] + (way == 0))
+    return strides
+
+
+def updates_of(graph):
+    """The inputs that may be variables, each with a result that may be its next value."""
+    free, pairs = [*graph.outputs], {}
+    for name, tensor in graph.inputs.items():
+        types = tensor.dtype, tensor.shape
+        fitting = (output for output in free if (graph.outputs[output].dtype, graph.outputs[output].shape) == types)
+        if (following := next(fitting, None)) is not None:
+            free.remove(following)
+            pairs[name] = following
+    return pairs
 
 
 def said():
