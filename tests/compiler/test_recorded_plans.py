@@ -5,7 +5,7 @@ Numbers alone do not tell which kernel computed them, and thresholds are measure
 A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. Of host ops, of ops
 beside them and of graphs of other tests, the record has digests of what runs: kernels with their numbers, and their
 memory. The record programs.json has digests of all that a program consists of: the places of its values, the steps and
-their arguments, what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both records anew.
+their arguments, what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both anew.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Format(NamedTuple):
 def _halves(rows: Array, width: int) -> Array:
     """The codes of 4 bits in bytes: of each ``width`` bytes, the lower halves and then the upper halves."""
     parts = rows.reshape(len(rows), -1, width)
-    found: Array = np.stack([parts & 15, parts >> 4], 2).reshape(len(rows), -1)
-    return found
+    result: Array = np.stack([parts & 15, parts >> 4], 2).reshape(len(rows), -1)
+    return result
 
 
 def _f16(rows: Array) -> Array:

@@ -92,13 +92,13 @@ class Weights(Mapping[str, "Array | PackedWeights"]):
             raise UnsupportedError(f"tensor {name!r}: format {kind}; expected one of {', '.join([*PLAIN, *FORMATS])}")
         if len(shape) != 2 or 0 in shape:
             raise UnsupportedError(f"tensor {name!r}: {kind} of shape {[*shape]}; expected a matrix of packed weights")
-        found = taken_apart(name, kind, form, np.asarray(tensor.data).reshape(shape[0], -1))
-        if found.shape != shape:
-            raise FormatError(f"tensor {name!r}", f"numbers of shape {[*found.shape]}", f"shape {[*shape]}")
-        return found
+        numbers = taken_apart(name, kind, form, np.asarray(tensor.data).reshape(shape[0], -1))
+        if numbers.shape != shape:
+            raise FormatError(f"tensor {name!r}", f"numbers of shape {[*numbers.shape]}", f"shape {[*shape]}")
+        return numbers
 
 
 def _plain(data: Array, kind: str, shape: tuple[int, ...]) -> Array:
     dtype = ml_dtypes.bfloat16 if kind == "BF16" else np.dtype(PLAIN[kind])
-    found: Array = np.ascontiguousarray(data).view(dtype).reshape(shape)
-    return found.copy()  # the file may change
+    result: Array = np.ascontiguousarray(data).view(dtype).reshape(shape)
+    return result.copy()  # the file may change

@@ -47,8 +47,8 @@ class PackedWeights:
         """The matrix (columns, depth) in f32."""
         codes = unpacked(self.rows, self.coding, self.shape[1]).astype(np.float32)
         zeros = self.zero if self.zeros is None else self._spread(self.zeros)
-        found: Array = (codes - zeros) * self._spread(self.scales)
-        return found
+        scaled: Array = (codes - zeros) * self._spread(self.scales)
+        return scaled
 
     def _spread(self, values: Array) -> Array:
         return np.repeat(values, self.group, 1)[:, : self.shape[1]]
@@ -59,15 +59,15 @@ class PackedWeights:
         Raises:
             SpecError: src has another last dim, or is neither f32, f16 nor bf16.
         """
-        found: LogicalTensor = graph.op("PackedMatMul", [src, *self._constants(graph)], self._attrs(), edition="host")
-        return found
+        result: LogicalTensor = graph.op("PackedMatMul", [src, *self._constants(graph)], self._attrs(), edition="host")
+        return result
 
     def gather(self, graph: DataGraph, indices: LogicalTensor) -> LogicalTensor:
         """Add the columns that ``indices`` of s32 or s64 name to a graph, as rows of f32: (..., depth)."""
-        table, *others = self._constants(graph)
+        table, *constants = self._constants(graph)
         attrs = {**self._attrs(), "depth": self.shape[1]}
-        found: LogicalTensor = graph.op("PackedGather", [table, indices, *others], attrs, edition="host")
-        return found
+        result: LogicalTensor = graph.op("PackedGather", [table, indices, *constants], attrs, edition="host")
+        return result
 
     def _constants(self, graph: DataGraph) -> list[LogicalTensor]:
         arrays = [self.rows, self.scales, *([] if self.zeros is None else [self.zeros])]

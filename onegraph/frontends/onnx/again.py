@@ -21,17 +21,17 @@ def node_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) ->
     model = ModelProto()
     model.ParseFromString(b64decode(str(op.attrs["model"])))
     importer = Importer(model, Storage(None, Pieces(), None), {}, {}, emit)
-    given = [input_.value if input_ is not None and input_.value is not None else input_ for input_ in inputs]
-    values = dict(zip([one.name for one in model.graph.input], given, strict=True))
+    ports = [input_.value if input_ is not None and input_.value is not None else input_ for input_ in inputs]
+    values = dict(zip([one.name for one in model.graph.input], ports, strict=True))
     try:
         importer.run(model.graph.node, values, "")
     except OneGraphError:  # what was known when the model was read may have hidden a mistake; a run names it
         return None
-    found = [values[one.name] for one in model.graph.output]
-    if any(one is None or type(one) is TensorList for one in found):
+    result = [values[one.name] for one in model.graph.output]
+    if any(one is None or type(one) is TensorList for one in result):
         return None
-    is_alike = all(dtype_of(one) is end.dtype for one, end in zip(found, op.outputs, strict=True))
-    return found if is_alike else None
+    is_alike = all(dtype_of(one) is end.dtype for one, end in zip(result, op.outputs, strict=True))
+    return result if is_alike else None
 
 
 NODES["OnnxNode"] = node_again

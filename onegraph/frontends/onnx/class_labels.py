@@ -30,15 +30,15 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
     """
     graph = _proto(model).graph
     makers: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output}
-    found: dict[str, tuple[int | str, ...]] = {}
+    result: dict[str, tuple[int | str, ...]] = {}
     for output in graph.output:
         node = makers.get(output.name)
         while node is not None and node.op_type == "Identity":
             node = makers.get(node.input[0])
         for attribute in node.attribute if node is not None and node.op_type == "ZipMap" else ():
             if attribute.name in KEYS:
-                found[output.name] = tuple([_label(content) for content in contents(attribute)])
-    return found
+                result[output.name] = tuple([_label(content) for content in contents(attribute)])
+    return result
 
 
 def _label(value: object) -> int | str:

@@ -39,11 +39,11 @@ def _now(node: Node, function: Callable[[CustomNode], Any]) -> Sequence[Any]:
         arrays[name] = value
         return graph.input(name, dtype_of(value), value.shape)
 
-    found = _results(node, function, graph, tensor)
-    for number, one in enumerate(found):
-        graph.output(f"y{number}", one)
+    returned = _results(node, function, graph, tensor)
+    for number, tensor_result in enumerate(returned):
+        graph.output(f"y{number}", tensor_result)
     results = run(graph, arrays)
-    return [np.asarray(results[f"y{number}"]) for number in range(len(found))]
+    return [np.asarray(results[f"y{number}"]) for number in range(len(returned))]
 
 
 def _results(
@@ -53,17 +53,17 @@ def _results(
     attrs = {one.name: node.attr(one.name) for one in proto.attribute}
     inputs = [None if value is None else tensor(value) for value in node.inputs]
     try:
-        found = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
+        returned = function(CustomNode(proto.op_type, proto.name, graph, inputs, attrs, len(proto.output)))
     except MemoryError:
         raise
     except Exception as error:  # whatever a function of the user raises
-        what = str(error) if isinstance(error, OneGraphError) else f"{type(error).__name__}: {error}"
-        raise FormatError(node.where, f"its registered function raised {what}", EXPECTED) from error
-    results = [*found] if isinstance(found, (tuple, list)) else [found]
+        problem = str(error) if isinstance(error, OneGraphError) else f"{type(error).__name__}: {error}"
+        raise FormatError(node.where, f"its registered function raised {problem}", EXPECTED) from error
+    results = [*returned] if isinstance(returned, (tuple, list)) else [returned]
     if len(results) != len(proto.output):
         raise FormatError(node.where, f"{counted(len(results), 'result')} of its registered function", EXPECTED)
     for number, result in enumerate(results):
         if graph._known(result) is None:
-            what = f"tensor {result.name!r} of another graph" if isinstance(result, LogicalTensor) else shown(result)
-            raise FormatError(node.where, f"result {number} of its registered function is {what}", EXPECTED)
+            problem = f"tensor {result.name!r} of another graph" if isinstance(result, LogicalTensor) else shown(result)
+            raise FormatError(node.where, f"result {number} of its registered function is {problem}", EXPECTED)
     return results

@@ -41,9 +41,9 @@ def computed_now(node: Node, reason: str) -> Sequence[Any]:
     domain, kind = domain_of(node.proto.domain), node.proto.op_type
     arrays = [value for value in node.inputs if value is not None and not isinstance(value, SEQUENCES)]
     if kind in LOWERINGS and not domain and any(array.dtype == np.float64 for array in arrays):
-        found = in_double(node, LOWERINGS[kind])
-        if found is not None:
-            return found
+        result = in_double(node, LOWERINGS[kind])
+        if result is not None:
+            return result
     if is_proven(node.proto, domain, node.opset):
         return run_in_package(node)
     where = Found(node.where, domain, kind, node.opset, node.proto)
@@ -65,18 +65,18 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
     proto = node.proto
     examine(node.importer, proto, node.where, reason)
     names = [name for name in dict.fromkeys([*proto.input, *captured(proto)]) if name]
-    given = {name: values[name] for name in names if name in values}
-    for name, value in given.items():
+    known_values = {name: values[name] for name in names if name in values}
+    for name, value in known_values.items():
         if value is None or isinstance(value, SEQUENCES):
             raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
     _check(node)
-    model = model_of(node, given)
+    model = model_of(node, known_values)
     outputs = [name for name in proto.output if name]
     kinds, stated, declared = inferred(model), _stated(node), node.importer.declared if node.depth == 0 else {}
     types = [
-        found
+        typed
         for name in outputs
-        if (found := next(filter(None, (_tensor_type(one.get(name)) for one in (kinds, stated, declared))), None))
+        if (typed := next(filter(None, (_tensor_type(one.get(name)) for one in (kinds, stated, declared))), None))
     ]
     if len(types) < len(outputs):
         domain = domain_of(proto.domain) or "ai.onnx"
@@ -88,7 +88,7 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
         )
     if graphs_of(proto) and _has_ceil(proto):  # the package infers wrong sizes of some pools
         types = [(dtype, None if shape is None else [None] * len(shape)) for dtype, shape in types]
-    tried = _tried(node, given, reason)
+    tried = _tried(node, known_values, reason)
     sure = proto.op_type in SHAPED and not proto.domain and all(one is None or is_known(one) for one in node.inputs[1:])
     known: list[Sequence[int | None] | None] = [shape for _, shape in types]
     if tried is not None:
@@ -98,11 +98,15 @@ def deferred(node: Node, values: Mapping[str, Any], reason: str, waits: Unsettle
         "model": b64encode(model.SerializeToString()).decode(),
         "nodes": proto.op_type,
         "shapes": shapes,
-        "shape_inputs": [[*given].index(proto.input[index]) for index in (() if waits is None else waits.contents)],
+        "shape_inputs": [
+            [*known_values].index(proto.input[index]) for index in (() if waits is None else waits.contents)
+        ],
     }
     attrs["draws"] = _draws(proto)
     repeatable = not attrs["draws"] and not graphs_of(proto)
-    results = iter(node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types], repeatable=repeatable))
+    results = iter(
+        node.emit.foreign([*known_values.values()], attrs, [dtype for dtype, _ in types], repeatable=repeatable)
+    )
     return [next(results) if name else None for name in proto.output]
 
 
@@ -113,33 +117,33 @@ def _agreed(shape: Sequence[int | None] | None, tried: Sequence[int]) -> Sequenc
     return [dim if dim == other else None for dim, other in zip(shape, tried, strict=True)]
 
 
-def _tried(node: Node, given: Mapping[str, Any], reason: str) -> Sequence[Array] | None:
+def _tried(node: Node, known_values: Mapping[str, Any], reason: str) -> Sequence[Array] | None:
     """The results of a node for ones in the place of its inputs; None if their shapes are unknown or ones do not fit.
 
     Raises:
         FormatError: nothing runs the node.
     """
-    shapes = [shape_of(value) for value in given.values()]
+    shapes = [shape_of(value) for value in known_values.values()]
     if graphs_of(node.proto) or any(shape is None or None in shape for shape in shapes):
         return None
     if sum(int(np.prod([dim or 0 for dim in shape or ()])) for shape in shapes) > MAX_TRIED:
         return None
     arrays = {
         name: value if isinstance(value, np.ndarray) else np.ones(value.shape, value.dtype.numpy)
-        for name, value in given.items()
+        for name, value in known_values.items()
     }
     try:
-        found: Sequence[Array] = node.importer.evaluated(model_of(node, given), arrays)
+        result: Sequence[Array] = node.importer.evaluated(model_of(node, known_values), arrays)
     except UnloweredError:
         domain = domain_of(node.proto.domain)
         refuse(node.importer, [Found(node.where, domain, node.proto.op_type, node.opset, node.proto)], reason)
     except FormatError:
-        if not all(is_known(value) or dtype_of(value).numpy.kind not in "iub" for value in given.values()):
+        if not all(is_known(value) or dtype_of(value).numpy.kind not in "iub" for value in known_values.values()):
             return None  # other indices or sizes than 1 may be allowed
         raise
     except Exception:  # an error of numpy, which may depend on contents too
         return None
-    return found
+    return result
 
 
 def _check(node: Node) -> None:
@@ -177,8 +181,10 @@ def is_typed(node: Node, values: Mapping[str, Any]) -> bool:
         _check(node)
     except FormatError:
         return False
-    given = {name: values[name] for name in node.proto.input if name}
-    return not any(isinstance(one, SEQUENCES) for one in given.values()) and bool(inferred(model_of(node, given), True))
+    values_read = {name: values[name] for name in node.proto.input if name}
+    return not any(isinstance(one, SEQUENCES) for one in values_read.values()) and bool(
+        inferred(model_of(node, values_read), True)
+    )
 
 
 def _stated(node: Node) -> Mapping[str, TypeProto]:
@@ -187,12 +193,12 @@ def _stated(node: Node) -> Mapping[str, TypeProto]:
     if not graphs:
         return stated_types(node)
     ends = graphs[0].output[node.proto.op_type == "Loop" :]  # the first result of a loop's body is its condition
-    found = {}
+    types = {}
     for name, end in zip(node.proto.output, ends, strict=False):
-        found[name] = TypeProto()
-        found[name].CopyFrom(end.type)
-        found[name].tensor_type.ClearField("shape")
-    return found
+        types[name] = TypeProto()
+        types[name].CopyFrom(end.type)
+        types[name].tensor_type.ClearField("shape")
+    return types
 
 
 def _tensor_type(kind: TypeProto | None) -> tuple[DataType, Sequence[int | None] | None] | None:

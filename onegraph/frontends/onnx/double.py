@@ -37,10 +37,10 @@ def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
     twin = Node(node.proto, inputs, emit, node.opset, node.where)
     twin.importer, twin.scope, twin.depth = node.importer, node.scope, node.depth
     try:
-        found = lowering(twin)
+        returned = lowering(twin)
     except NotLowered:
         return None
-    results = found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
+    results = returned if isinstance(returned, (tuple, list)) and not isinstance(returned, TensorList) else [returned]
     arrays.update(
         (tensor.id, tensor.value) for tensor in graph._tensors if tensor.value is not None and tensor.id not in arrays
     )
@@ -72,5 +72,5 @@ def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
         result = convolved(call, arrays, op.outputs[0].shape)
         return run_op(op, arrays, rounded=False) if result is None else [result]
     with np.errstate(all="ignore"):
-        found: Any = reference_function(schema)(call, *arrays)
-    return found if isinstance(found, tuple) else [found]
+        outcome: Any = reference_function(schema)(call, *arrays)
+    return outcome if isinstance(outcome, tuple) else [outcome]

@@ -60,8 +60,8 @@ def _in_numpy(text: str) -> Run | None:
     empty.importer = importer
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        found = function(empty.with_inputs([None if port is None else arrays[port] for port in ports]))
-        results = found if isinstance(found, (tuple, list)) else (found,)
+        returned = function(empty.with_inputs([None if port is None else arrays[port] for port in ports]))
+        results = returned if isinstance(returned, (tuple, list)) else (returned,)
         return [results[end] for end in ends]
 
     return run
@@ -80,8 +80,8 @@ def _by_ops(text: str, types: Types) -> Run | None:
     values = dict(zip([one.name for one in model.graph.input], tensors, strict=True))
     try:
         importer.run(model.graph.node, values, "")
-        for number, one in enumerate(model.graph.output):
-            made.output(f"y{number}", importer.emit.tensor(values[one.name]))
+        for number, end in enumerate(model.graph.output):
+            made.output(f"y{number}", importer.emit.tensor(values[end.name]))
     except (OneGraphError, TypeError, KeyError):
         return None
     if any(op.kind in HOST_OPAQUE or op.kind in BODIES for op in made.ops):

@@ -52,5 +52,5 @@ class Evaluator(Emitter):
         ]
         scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
         (op,) = scratch.ops
-        found = run_op(op, arrays[: len(op.inputs)], host=_kernels())
-        return found[0] if len(found) == 1 else found
+        result = run_op(op, arrays[: len(op.inputs)], host=_kernels())
+        return result[0] if len(result) == 1 else result

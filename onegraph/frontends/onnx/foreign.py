@@ -75,9 +75,9 @@ def _keep_float64(function: FunctionProto, node: Node) -> None:
     large.
     """
     if dtype_of(node.value(0)) is DataType.float64:
-        for one in function.node:
-            for attribute in one.attribute:
-                if one.op_type == "Cast" and attribute.i == NUMBERS[DataType.f32]:
+        for inner in function.node:
+            for attribute in inner.attribute:
+                if inner.op_type == "Cast" and attribute.i == NUMBERS[DataType.f32]:
                     attribute.i = NUMBERS[DataType.float64]
 
 
@@ -91,9 +91,9 @@ def defaults_of(node: Node) -> list[AttributeProto]:
 
 def _state_op_set(function: FunctionProto, node: Node) -> None:
     """Give a function the op set of a node, whose graphs become part of it."""
-    for one in function.opset_import:
-        if domain_of(one.domain) == "":
-            one.version = node.opset
+    for import_ in function.opset_import:
+        if domain_of(import_.domain) == "":
+            import_.version = node.opset
 
 
 def _type(value: Any) -> TypeProto:
@@ -123,12 +123,12 @@ def _sequence_type(value: Any) -> TypeProto:
     return made_of(_type(value[0]) if isinstance(value, TensorList) and value else TypeProto())
 
 
-def model_of(node: Node, given: Mapping[str, Any]) -> ModelProto:
+def model_of(node: Node, known_values: Mapping[str, Any]) -> ModelProto:
     """A model of one node, whose inputs have these values."""
     from onnx import helper
 
     proto = node.proto
-    inputs = [ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
+    inputs = [ValueInfoProto(name=name, type=_type(value)) for name, value in known_values.items()]
     outputs = [ValueInfoProto(name=name) for name in proto.output if name]
     importer = node.importer
     graph = helper.make_graph([importer.storage.inlined(proto)], "node", inputs, outputs)

@@ -44,19 +44,19 @@ def _calls(nodes: Sequence[NodeProto]) -> Iterator[tuple[str, str]]:
             yield from _calls(graph.node)
 
 
-def with_attributes(proto: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
+def with_attributes(proto: NodeProto, attributes: Mapping[str, AttributeProto]) -> NodeProto:
     """A node of a function with the attributes of the call in the place of references, also in its subgraphs."""
     made = NodeProto()
     made.CopyFrom(proto)
     del made.attribute[:]
-    for one in proto.attribute:
-        if one.ref_attr_name and one.ref_attr_name not in given:
+    for attribute_ in proto.attribute:
+        if attribute_.ref_attr_name and attribute_.ref_attr_name not in attributes:
             continue
         attribute = made.attribute.add()
-        attribute.CopyFrom(given[one.ref_attr_name] if one.ref_attr_name else one)
-        attribute.name = one.name
+        attribute.CopyFrom(attributes[attribute_.ref_attr_name] if attribute_.ref_attr_name else attribute_)
+        attribute.name = attribute_.name
         for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
-            inner = [with_attributes(node, given) for node in graph.node]
+            inner = [with_attributes(node, attributes) for node in graph.node]
             del graph.node[:]
             graph.node.extend(inner)
     return made

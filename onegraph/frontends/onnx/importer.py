@@ -130,20 +130,22 @@ class Importer:
         return data_type(number, where)
 
     def _initializers(self, graph: GraphProto, where: str, unread: Collection[str] = ()) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for one in graph.initializer:
-            place = f"{where}initializer {one.name!r}"
-            if one.name in found:
+        by_name: dict[str, Any] = {}
+        for tensor in graph.initializer:
+            place = f"{where}initializer {tensor.name!r}"
+            if tensor.name in by_name:
                 raise FormatError(place, "two of this name", "a name for each")
-            found[one.name] = None if one.name in unread else self.storage.array(one, place)
-        return {name: array for name, array in found.items() if array is not None}
+            by_name[tensor.name] = None if tensor.name in unread else self.storage.array(tensor, place)
+        return {name: array for name, array in by_name.items() if array is not None}
 
-    def _ordered(self, graph: GraphProto | FunctionProto, given: Collection[str], where: str) -> Sequence[NodeProto]:
+    def _ordered(
+        self, graph: GraphProto | FunctionProto, available: Collection[str], where: str
+    ) -> Sequence[NodeProto]:
         """The nodes of a graph or function in an order in which they can run."""
-        found = self._sorted.get(id(graph))
-        if found is None:  # the graph is kept, so that its id stays its own
-            found = self._sorted[id(graph)] = graph, in_order(graph.node, given, where)
-        return found[1]
+        result = self._sorted.get(id(graph))
+        if result is None:  # the graph is kept, so that its id stays its own
+            result = self._sorted[id(graph)] = graph, in_order(graph.node, available, where)
+        return result[1]
 
     def run(
         self, nodes: Sequence[NodeProto], values: dict[str, Any], where: str, depth: int = 0, whole: str = ""
@@ -260,10 +262,10 @@ class Importer:
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         defaults = function.attribute_proto if ordered is None else defaults_of(node)
-        given = {default.name: default for default in (*defaults, *node.proto.attribute)}
+        attributes = {default.name: default for default in (*defaults, *node.proto.attribute)}
         if ordered is None:
             ordered = self._ordered(function, function.input, f"{node.where}: ")
-        nodes = [with_attributes(one, given) for one in ordered]
+        nodes = [with_attributes(one, attributes) for one in ordered]
         before = self.opsets
         self.opsets = {**before, **{domain_of(one.domain): one.version for one in function.opset_import}}
         try:
@@ -297,11 +299,11 @@ class Importer:
             raise FormatError(where, counted(len(graph.input), "input"), f"{len(inputs)}, as the node gives")
         values = {**node.scope, **self._initializers(graph, f"{where}: ")}
         values.update(zip([one.name for one in graph.input], inputs, strict=True))
-        given = {one.name for one in (*graph.input, *graph.initializer)}
-        self.run(self._ordered(graph, given, f"{where}: "), values, f"{where}: ", node.depth + 1)
-        for one in graph.output:
-            if one.name not in values:
-                raise FormatError(where, f"output {one.name!r}", "the name of a value")
+        available = {one.name for one in (*graph.input, *graph.initializer)}
+        self.run(self._ordered(graph, available, f"{where}: "), values, f"{where}: ", node.depth + 1)
+        for end in graph.output:
+            if end.name not in values:
+                raise FormatError(where, f"output {end.name!r}", "the name of a value")
         return [values[one.name] for one in graph.output]
 
 
@@ -316,9 +318,9 @@ def _seen(value: Any, body: BodyBuilder) -> Any:
     return None if value is None else body.capture(value)
 
 
-def _listed(found: Any) -> Sequence[Any]:
+def _listed(returned: Any) -> Sequence[Any]:
     """The results of a node, of which a sequence of tensors is one."""
-    return found if isinstance(found, (tuple, list)) and not isinstance(found, SEQUENCES) else [found]
+    return returned if isinstance(returned, (tuple, list)) and not isinstance(returned, SEQUENCES) else [returned]
 
 
 def evaluated(model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:
@@ -330,7 +332,7 @@ def evaluated(model: ModelProto, arrays: Mapping[str, Array]) -> list[Array]:
     importer = Importer(model, Storage(None, Pieces(), None), {}, {}, Evaluator(), now=True)
     values: dict[str, Any] = dict(arrays)
     importer.run(model.graph.node, values, "")
-    found = [values[one.name] for one in model.graph.output]
-    if any(one is None or isinstance(one, TensorList) for one in found):
+    outputs = [values[one.name] for one in model.graph.output]
+    if any(one is None or isinstance(one, TensorList) for one in outputs):
         raise FormatError("a result", "a sequence, or an absent optional", "a tensor")
-    return [np.asarray(one) for one in found]
+    return [np.asarray(one) for one in outputs]

@@ -180,27 +180,27 @@ def _identity(path: Path) -> Identity | None:
         return None
 
 
-def _named(what: str, given: object) -> Mapping[str, Any]:
-    found = {} if given is None else as_dict(what, given, "a dictionary by names")
-    for name in found:
+def _named(argument_name: str, argument: object) -> Mapping[str, Any]:
+    by_name = {} if argument is None else as_dict(argument_name, argument, "a dictionary by names")
+    for name in by_name:
         if not has_type(name, str):
-            raise ArgumentError(f"{what}: {shown(name)}; expected a name")
-    return {str(name): one for name, one in found.items()}
+            raise ArgumentError(f"{argument_name}: {shown(name)}; expected a name")
+    return {str(name): one for name, one in by_name.items()}
 
 
-def _shape(name: str, given: object) -> int | Shape | list[Shape]:
+def _shape(name: str, argument: object) -> int | Shape | list[Shape]:
     """The size of a dim, a shape, or the shapes of the tensors of a sequence."""
-    size = whole(given)
+    size = whole(argument)
     if size is not None:
         return size
-    parts = elements(given)
+    parts = elements(argument)
     if parts and all(elements(part) is not None for part in parts):
         return [as_shape(part) for part in parts]
     try:
-        return as_shape(given)
+        return as_shape(argument)
     except ArgumentError as error:
         raise ArgumentError(f"shapes: {name!r}: {error}") from None
 
 
-def _value(name: str, given: object) -> Array:
-    return array_of(f"values: {name!r}", given).copy()
+def _value(name: str, argument: object) -> Array:
+    return array_of(f"values: {name!r}", argument).copy()

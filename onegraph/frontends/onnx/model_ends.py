@@ -43,25 +43,25 @@ class ModelEnds:
             FormatError: no input of a graph is of this type.
             ArgumentError: the known contents do not fit it.
         """
-        where, kind, given = f"input {info.name!r}", info.type, self.shapes.get(info.name)
+        where, kind, known_shape = f"input {info.name!r}", info.type, self.shapes.get(info.name)
         if kind.HasField("optional_type"):
-            if info.name in self.shapes and given is None:
+            if info.name in self.shapes and known_shape is None:
                 return None
             kind = kind.optional_type.elem_type
         if kind.HasField("sequence_type") and kind.sequence_type.elem_type.HasField("tensor_type"):
-            if given is None:
+            if known_shape is None:
                 expected = f"shapes={{{info.name!r}: [a shape for each tensor]}}"
                 raise FormatError(where, "a sequence of unknown length", expected)
             dtype = data_type(kind.sequence_type.elem_type.tensor_type.elem_type, where)
-            made = [self.made.input(f"{info.name}.{number}", dtype, one) for number, one in enumerate(given)]
+            made = [self.made.input(f"{info.name}.{number}", dtype, one) for number, one in enumerate(known_shape)]
             return TensorList(made)
         if not kind.HasField("tensor_type"):
             raise FormatError(where, str(kind.WhichOneof("value")), "a tensor or a sequence of tensors")
         tensor = kind.tensor_type
-        dtype, shape = data_type(tensor.elem_type, where), given or self._shape(tensor)
+        dtype, shape = data_type(tensor.elem_type, where), known_shape or self._shape(tensor)
         if info.name not in self.known:
             try:
-                end = self.made.input(info.name, dtype, given if info.name in self.shapes else shape)
+                end = self.made.input(info.name, dtype, known_shape if info.name in self.shapes else shape)
             except ArgumentError as error:
                 raise FormatError(where, str(error), "a name and a shape of a graph's input") from None
             self.made._dims = {**(self.made._dims or {}), info.name: [dim.dim_param for dim in tensor.shape.dim]}
@@ -95,8 +95,8 @@ class ModelEnds:
             text = "a sequence whose length a run alone knows"
             raise FormatError(f"output {name!r}", text, "its tensors joined, as by ConcatFromSequence")
         if isinstance(value, TensorList):
-            for number, one in enumerate(value):
-                self.output(f"{name}.{number}", one)
+            for number, element in enumerate(value):
+                self.output(f"{name}.{number}", element)
             return
         while name in self.made.inputs or name in self.made.outputs:
             name += "_"

@@ -84,37 +84,37 @@ class Node:
 
     def with_inputs(self, inputs: Sequence[Any]) -> Node:
         """The same node with other values of its inputs."""
-        other = Node(self.proto, inputs, self.emit, self.opset, self.where)
-        other.importer, other.scope, other.depth = self.importer, self.scope, self.depth
-        return other
+        twin = Node(self.proto, inputs, self.emit, self.opset, self.where)
+        twin.importer, twin.scope, twin.depth = self.importer, self.scope, self.depth
+        return twin
 
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def invalid(self, given: str, expected: str) -> FormatError:
+    def invalid(self, problem: str, expected: str) -> FormatError:
         """The error for a node that ONNX does not allow."""
-        return FormatError(self.where, given, expected)
+        return FormatError(self.where, problem, expected)
 
     def value(self, index: int) -> Value:
         """The tensor that input ``index`` is, which is required."""
-        found = self.optional(index)
-        if found is None:
+        result = self.optional(index)
+        if result is None:
             raise self.invalid(f"no input {index}", "an input, which the op requires")
-        return found
+        return result
 
     def optional(self, index: int) -> Value | None:
         """The tensor that input ``index`` is; None if it is absent."""
-        found = self.any(index)
-        if isinstance(found, SEQUENCES):
+        result = self.any(index)
+        if isinstance(result, SEQUENCES):
             raise self.invalid(f"input {index} is a sequence", "a tensor")
-        return found  # type: ignore[no-any-return]
+        return result  # type: ignore[no-any-return]
 
     def array(self, index: int) -> Array:
         """The contents of input ``index``, which is required."""
-        found = self.known(index)
-        if found is None:
+        result = self.known(index)
+        if result is None:
             raise self.invalid(f"no input {index}", "an input, which the op requires")
-        return found
+        return result
 
     def wide(self, index: int) -> Array:
         """The contents of input ``index`` as float64."""
@@ -126,22 +126,22 @@ class Node:
 
     def present(self, index: int) -> Any:
         """Input ``index``, which is required: a tensor or a sequence."""
-        found = self.any(index)
-        return self.value(index) if found is None else found
+        result = self.any(index)
+        return self.value(index) if result is None else result
 
     def tensors(self, index: int) -> TensorList:
         """The sequence that input ``index`` is."""
-        found = self.any(index)
-        if isinstance(found, SEQUENCES) and not isinstance(found, TensorList):
+        result = self.any(index)
+        if isinstance(result, SEQUENCES) and not isinstance(result, TensorList):
             raise NotLowered("the length of a sequence is not known before the graph runs")
-        if not isinstance(found, TensorList):
+        if not isinstance(result, TensorList):
             raise self.invalid(f"input {index} is no sequence", "a sequence")
-        return found
+        return result
 
     def subgraph(self, graph: GraphProto, inputs: Sequence[Any], body: BodyBuilder | None = None) -> list[Any]:
         """The outputs of a graph that is an attribute of the node, lowered here with these inputs, or in a body."""
-        found: list[Any] = self.importer.subgraph(graph, inputs, self, body)
-        return found
+        result: list[Any] = self.importer.subgraph(graph, inputs, self, body)
+        return result
 
     def known(self, index: int) -> Array | None:
         """The contents of input ``index``; None if it is absent.
@@ -149,10 +149,10 @@ class Node:
         Raises:
             NotLowered: the contents are not known before the graph runs.
         """
-        found = self.optional(index)
-        if found is not None and not isinstance(found, np.ndarray):
+        result = self.optional(index)
+        if result is not None and not isinstance(result, np.ndarray):
             raise NotLowered(f"input {index} is not known before the graph runs")
-        return found
+        return result
 
     def settled(self, index: int) -> Array | None:
         """The contents of input ``index``, which decide a shape; None if it is absent.
@@ -160,15 +160,15 @@ class Node:
         Raises:
             Unsettled: the contents are not known yet.
         """
-        found = self.optional(index)
-        if found is not None and not isinstance(found, np.ndarray):
+        result = self.optional(index)
+        if result is not None and not isinstance(result, np.ndarray):
             raise Unsettled(f"input {index} is not known before the graph runs", [index])
-        return found
+        return result
 
     def integers(self, index: int) -> list[int] | None:
         """The contents of input ``index``, which decide a shape, as a list of integers; None if it is absent."""
-        found = self.optional(index)
-        parts = None if isinstance(found, np.ndarray) else known_parts(self.emit, found)
+        value = self.optional(index)
+        parts = None if isinstance(value, np.ndarray) else known_parts(self.emit, value)
         if parts is not None and None not in parts:  # sizes, which may be open
             return [part for part in parts if part is not None]
         array = self.settled(index)
@@ -224,8 +224,8 @@ class Node:
 
     def contents_of(self, index: int) -> Array | None:
         """The contents of an input; None if they are unknown."""
-        found = self.any(index)
-        return found if isinstance(found, np.ndarray) else None
+        result = self.any(index)
+        return result if isinstance(result, np.ndarray) else None
 
     def has(self, name: str) -> bool:
         """Whether the node has an attribute."""
@@ -235,9 +235,13 @@ class Node:
         """An attribute: a number, a text, a list, a tensor as an array, or a graph."""
         if name not in self._attrs:
             return default
-        found = contents(self._attrs[name])
+        content = contents(self._attrs[name])
         return (
-            found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
+            content.decode()
+            if isinstance(content, bytes)
+            else list(content)
+            if isinstance(content, (list, tuple))
+            else content
         )
 
 
@@ -271,10 +275,10 @@ def in_f32(node: Node, function: Lowering) -> Results:
         cast(node.emit, input_, DataType.f32) if input_ is not None and dtype_of(input_) in HALVES else input_
         for input_ in node.inputs
     ]
-    found = function(node.with_inputs(inputs))
-    if isinstance(found, (list, tuple)):
-        return [_narrowed(node.emit, one, narrow[0]) for one in found]
-    return _narrowed(node.emit, found, narrow[0])
+    result = function(node.with_inputs(inputs))
+    if isinstance(result, (list, tuple)):
+        return [_narrowed(node.emit, one, narrow[0]) for one in result]
+    return _narrowed(node.emit, result, narrow[0])
 
 
 def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | None:

@@ -9,12 +9,12 @@ from ...errors import FormatError
 from .protos import GraphProto, NodeProto
 
 
-def in_order(nodes: Sequence[NodeProto], given: Collection[str], where: str) -> Sequence[NodeProto]:
+def in_order(nodes: Sequence[NodeProto], available: Collection[str], where: str) -> Sequence[NodeProto]:
     """The nodes, each behind those whose results it reads; nodes that are in order stay as they are.
 
     Args:
         nodes: the nodes of a graph or of a function.
-        given: the names of its inputs and initializers.
+        available: the names of its inputs and initializers.
         where: the place of the graph, for errors.
 
     Raises:
@@ -24,11 +24,11 @@ def in_order(nodes: Sequence[NodeProto], given: Collection[str], where: str) -> 
     for number, node in enumerate(nodes):
         for name in filter(None, node.output):
             if name in makers:
-                other = place_of(nodes[makers[name]], makers[name], where)
+                maker_place = place_of(nodes[makers[name]], makers[name], where)
                 raise FormatError(
-                    place_of(node, number, where), f"output {name!r}, as of {other}", "a name for each value"
+                    place_of(node, number, where), f"output {name!r}, as of {maker_place}", "a name for each value"
                 )
-            if name in given:
+            if name in available:
                 raise FormatError(
                     place_of(node, number, where), f"output {name!r}, as of an input", "a name for each value"
                 )
@@ -75,10 +75,10 @@ def graphs_of(node: NodeProto) -> list[GraphProto]:
 
 def captured(node: NodeProto) -> list[str]:
     """Names of outer values that the graphs of a node read."""
-    found: list[str] = []
+    names: list[str] = []
     for graph in graphs_of(node):
         inner = {one.name for one in (*graph.input, *graph.initializer)}
         inner.update(name for one in graph.node for name in one.output)
-        found += [name for one in graph.node for name in read_by(one) if name not in inner]
-        found += [one.name for one in graph.output if one.name not in inner]
-    return found
+        names += [name for one in graph.node for name in read_by(one) if name not in inner]
+        names += [one.name for one in graph.output if one.name not in inner]
+    return names

@@ -22,10 +22,10 @@ def _evaluator(model: bytes) -> Any:
 
 def run_in_package(node: Node) -> Sequence[Any]:
     """The results of a node of the table ``PROVEN``."""
-    given = {name: value for name, value in zip(node.proto.input, node.inputs, strict=False) if name}
-    model = model_of(node, given)
-    for one in model.graph.input:
-        one.ClearField("type")  # so that calls of other sizes share an evaluator
+    ports = {name: value for name, value in zip(node.proto.input, node.inputs, strict=False) if name}
+    model = model_of(node, ports)
+    for end in model.graph.input:
+        end.ClearField("type")  # so that calls of other sizes share an evaluator
     with np.errstate(all="ignore"):
-        found = iter(_evaluator(model.SerializeToString()).run(None, given))
-    return [next(found) if name else None for name in node.proto.output]
+        results = iter(_evaluator(model.SerializeToString()).run(None, ports))
+    return [next(results) if name else None for name in node.proto.output]

@@ -93,12 +93,12 @@ class PackedNodes:
         values: the contents of those that are new.
     """
 
-    def __init__(self, graph: GraphProto, storage: Storage, given: Iterable[str]) -> None:
+    def __init__(self, graph: GraphProto, storage: Storage, graph_inputs: Iterable[str]) -> None:
         self.unread, self.values = set[str](), dict[str, Array]()
         self._storage = storage
         self._new: dict[str, NodeProto | None] = {}  # by the first result of the old one; None for no node
-        given = {*given}
-        self._tensors = {one.name: one for one in graph.initializer if one.name not in given}
+        graph_inputs = {*graph_inputs}
+        self._tensors = {one.name: one for one in graph.initializer if one.name not in graph_inputs}
         if not any(one.data_type in CODINGS for one in self._tensors.values()):
             return
         self._readers, self._makers = defaultdict[str, list[NodeProto]](list), dict[str, NodeProto]()
@@ -124,8 +124,8 @@ class PackedNodes:
         """The nodes with the new ones in the places of old ones."""
         if not self._new:
             return nodes
-        found = [self._new.get(node.output[0], node) if node.output else node for node in nodes]
-        return [node for node in found if node is not None]
+        renewed = [self._new.get(node.output[0], node) if node.output else node for node in nodes]
+        return [node for node in renewed if node is not None]
 
     def _add(self, node: NodeProto) -> None:
         """Replace a node and its readers, if all readers can read packed codes."""
@@ -227,35 +227,35 @@ class PackedNodes:
         whole.CopyFrom(tensor)
         whole.data_type = TensorProto.UINT8
         whole.dims[:] = [rows, columns // 2]
-        found = self._storage.array(whole, f"initializer {tensor.name!r}")
+        numbers = self._storage.array(whole, f"initializer {tensor.name!r}")
         if depth_axis == 1:
-            return found
-        made = turned(found)
-        give_back([found])
+            return numbers
+        made = turned(numbers)
+        give_back([numbers])
         return made
 
     def _parameters(self, tensor: TensorProto, columns: int, depth_axis: int) -> Array:
         """Scales or zero points (columns, groups)."""
-        found = self._storage.array(tensor, f"initializer {tensor.name!r}")
-        if found.size == 1:
-            found = np.full((columns, 1), found.reshape(-1)[0])
-        elif found.ndim == 1:
-            found = found.reshape(columns, 1)
+        numbers = self._storage.array(tensor, f"initializer {tensor.name!r}")
+        if numbers.size == 1:
+            numbers = np.full((columns, 1), numbers.reshape(-1)[0])
+        elif numbers.ndim == 1:
+            numbers = numbers.reshape(columns, 1)
         elif depth_axis == 0:
-            found = np.ascontiguousarray(found.T)
+            numbers = np.ascontiguousarray(numbers.T)
         if tensor.data_type not in CODINGS:
-            return found
-        return found.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
+            return numbers
+        return numbers.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
 
 
 def _attributes(node: NodeProto) -> Attributes | None:
     """The attributes of a node; None if one is unknown here, or has another type."""
-    found = Attributes()
-    for one in node.attribute:
-        if one.ref_attr_name or one.type != TYPES.get(one.name):
+    attributes = Attributes()
+    for attribute in node.attribute:
+        if attribute.ref_attr_name or attribute.type != TYPES.get(attribute.name):
             return None
-        found[one.name] = contents(one)
-    return found
+        attributes[attribute.name] = contents(attribute)
+    return attributes
 
 
 def turned(rows: Array) -> Array:
@@ -263,9 +263,9 @@ def turned(rows: Array) -> Array:
     depth, width = rows.shape
     made = aligned_empty((2 * width, depth // 2), np.dtype(np.uint8))
     for begin in range(0, width, PART):
-        some = rows[:, begin : begin + PART]
-        first, second = some[::2], some[1::2]
-        target = made[2 * begin : 2 * (begin + some.shape[1])]
+        piece = rows[:, begin : begin + PART]
+        first, second = piece[::2], piece[1::2]
+        target = made[2 * begin : 2 * (begin + piece.shape[1])]
         target[::2] = ((first & 15) | (second << 4)).T
         target[1::2] = ((first >> 4) | (second & 0xF0)).T
     return made

@@ -13,11 +13,13 @@ def refuse_unknown(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, object
     names = {input_.name for input_ in inputs}
     dims = {dim.dim_param for input_ in inputs for dim in input_.type.tensor_type.shape.dim if dim.dim_param}
     sizes = {name for name, given in shapes.items() if isinstance(given, int)}
-    for what, given, expected in (
+    for argument_name, unknown_or_known, expected in (
         ("shapes", shapes.keys() - sizes, names),
         ("shapes", sizes, dims),
         ("values", known.keys(), names),
     ):
-        if given - expected:
+        if unknown_or_known - expected:
             kind = "named dims" if expected is dims else "inputs"
-            raise ArgumentError(f"{what}: {sorted(given - expected)}; expected names of {kind}: {sorted(expected)}")
+            raise ArgumentError(
+                f"{argument_name}: {sorted(unknown_or_known - expected)}; expected names of {kind}: {sorted(expected)}"
+            )

@@ -82,10 +82,10 @@ def narrowed(graph: Graph) -> Graph:
         if op.kind in kinds.HOST_OPAQUE:
             present = [input_ for input_ in inputs if input_ is not None]
             types = [output.dtype for output in op.outputs]
-            found = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
+            returned = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
         else:
-            found = emit.ends(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
-        results = found if isinstance(found, tuple) else (found,)
+            returned = emit.ends(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
+        results = returned if isinstance(returned, tuple) else (returned,)
         values.update({old.id: new for old, new in zip(op.outputs, results, strict=False)})
     for name, tensor in graph.outputs.items():
         emit.named(name)
@@ -98,12 +98,12 @@ def narrowed(graph: Graph) -> Graph:
 
 def _exact(graph: Graph) -> set[int]:
     """The ids of the tensors that places or angles are computed of, without a product in between."""
-    found: set[int] = set()
+    exact: set[int] = set()
     for op in reversed(graph.ops):
         is_place = op.kind in EXACT or any(result.dtype not in FLOATS for result in op.outputs)
-        if (is_place and op.kind not in COARSE) or (_passes(op) and op.outputs[0].id in found):
-            found.update(input_.id for input_ in op.inputs if input_ is not None)
-    return found
+        if (is_place and op.kind not in COARSE) or (_passes(op) and op.outputs[0].id in exact):
+            exact.update(input_.id for input_ in op.inputs if input_ is not None)
+    return exact
 
 
 def _passes(op: Op) -> bool:

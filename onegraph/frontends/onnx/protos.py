@@ -39,8 +39,8 @@ MODULE = "onnx.onnx_ml_pb2"
 
 
 def _messages() -> Any:
-    found = None if "onnx" in sys.modules else find_spec("onnx")
-    for folder in (found and found.submodule_search_locations) or ():
+    spec_of_onnx = None if "onnx" in sys.modules else find_spec("onnx")
+    for folder in (spec_of_onnx and spec_of_onnx.submodule_search_locations) or ():
         file = Path(folder) / f"{MODULE.partition('.')[2]}.py"
         spec = spec_from_file_location(MODULE, file) if file.is_file() else None
         if spec is not None and spec.loader is not None:
@@ -80,5 +80,5 @@ def contents(attribute: AttributeProto) -> Any:
     """The value of an attribute; ValueError if its type is unknown or it refers to an attribute of a function."""
     if attribute.ref_attr_name or attribute.type not in _FIELDS:
         raise ValueError(f"attribute {attribute.name!r} has no value")
-    found = getattr(attribute, _FIELDS[attribute.type])
-    return [*found] if _FIELDS[attribute.type].endswith("s") and attribute.type != AttributeProto.STRING else found
+    content = getattr(attribute, _FIELDS[attribute.type])
+    return [*content] if _FIELDS[attribute.type].endswith("s") and attribute.type != AttributeProto.STRING else content

@@ -50,8 +50,8 @@ def is_proven(proto: NodeProto, domain: str, opset: int) -> bool:
     proof = PROVEN.get((domain, proto.op_type))
     if proof is None or meaning_of(domain, proto.op_type, opset) not in proof.since:
         return False
-    given = {one.name: contents(one) for one in proto.attribute if one.name in proof.only}
-    return all(_text(value) in proof.only[name] for name, value in given.items())
+    attributes = {one.name: contents(one) for one in proto.attribute if one.name in proof.only}
+    return all(_text(value) in proof.only[name] for name, value in attributes.items())
 
 
 def _text(value: Any) -> Any:

@@ -70,9 +70,9 @@ def read_file(
 
 
 def _in_dtype(graph: Graph, dtype: DataType) -> Graph:
-    found = narrowed(graph) if dtype is DataType.bf16 else graph
-    found._n_read = len(found._ops)
-    return found
+    graph_in_dtype = narrowed(graph) if dtype is DataType.bf16 else graph
+    graph_in_dtype._n_read = len(graph_in_dtype._ops)
+    return graph_in_dtype
 
 
 def _model_classes() -> tuple[type, ...]:

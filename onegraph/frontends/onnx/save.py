@@ -168,8 +168,8 @@ class Exporter:
         for name, tensor in graph.outputs.items():
             value = self._value(tensor)
             if value.name in renamed or value.name not in made_here:
-                (found,) = body.nodes_results("Identity", [value], [value.dtype])
-                renamed[found.name] = name
+                (renamed_value,) = body.nodes_results("Identity", [value], [value.dtype])
+                renamed[renamed_value.name] = name
             else:
                 renamed[value.name] = name
         nodes = body.without_unused(renamed)
@@ -226,15 +226,15 @@ class Exporter:
             self.values[tensor.id] = self._swapped(schema, port.name, value, op, tensor)
 
     def _written(self, kind: str, call: Call, values: list[NodeValue | None]) -> Sequence[NodeValue]:
-        found: Any
+        result: Any
         plain = normalization.PLAIN.get(kind)
         if plain is not None and plain[0](call):
-            found = plain[1](call, *values)
+            result = plain[1](call, *values)
         elif kind in COMPOSED:
             return composed(self.body, kind, call, values, _attributes(call) if kind in BASE else {})
         else:
-            found = WRITERS[kind](call, *values)
-        return found if isinstance(found, tuple) else [found]
+            result = WRITERS[kind](call, *values)
+        return result if isinstance(result, tuple) else [result]
 
     def _swapped(self, schema: Schema, port: str, value: NodeValue, op: Op, tensor: LogicalTensor) -> NodeValue:
         """The tensor with its channel axes in the order of the base vocabulary or back (the same exchange)."""
@@ -274,16 +274,16 @@ def _bodies(graph: DataGraph) -> Iterator[DataGraph]:
 def _attributes(call: Call) -> dict[str, Any]:
     """All attributes of an op that have values, and the data types of the results, so that a reader knows the op."""
     rank = next((input_.rank for input_ in call.inputs if input_ is not None and input_.rank is not None), 2)
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for attribute in call.schema.attributes:
         value: Any = call.attr(attribute.name)
         value = call.s64s(attribute.name, rank - 2) if type(value) is Fill else value
         if value is not None:
-            found[attribute.name] = (
+            attributes[attribute.name] = (
                 int(value) if attribute.kind == "bool" else float(value) if attribute.kind == "f32" else value
             )
-    found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
-    return found
+    attributes[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
+    return attributes
 
 
 def _names(nodes: Sequence[UnwrittenNode]) -> list[str]:
@@ -310,8 +310,8 @@ def _dims_of(graph: DataGraph, name: str, tensor: LogicalTensor) -> list[str]:
     """A name for each dim of an input: that of the model from which it was read, or that of the input and the axis."""
     rank = len(tensor.shape or ())
     read = (graph._dims or {}).get(name, ())
-    given = read if len(read) == rank else [""] * rank
-    return [label or f"{name}_{axis}" for axis, label in enumerate(given)]
+    labels = read if len(read) == rank else [""] * rank
+    return [label or f"{name}_{axis}" for axis, label in enumerate(labels)]
 
 
 def _info(name: str, tensor: LogicalTensor, names: Sequence[str] = ()) -> onnx.ValueInfoProto:

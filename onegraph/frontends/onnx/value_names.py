@@ -23,12 +23,12 @@ def model_values(values: Mapping[str, Any], emit: Emitter, graph: DataGraph) -> 
         graph: without the ops that nothing reads.
     """
     names = {tensor.name for tensor in graph._tensors}
-    found: dict[str, ModelValue] = {}
+    by_name: dict[str, ModelValue] = {}
     for name, value in values.items():
         tensor = emit.constant_of(value) if isinstance(value, np.ndarray) else value
         if name not in names:
-            found[name] = _model_value(tensor, emit, names) if isinstance(tensor, LogicalTensor) else ModelValue("")
-    return found
+            by_name[name] = _model_value(tensor, emit, names) if isinstance(tensor, LogicalTensor) else ModelValue("")
+    return by_name
 
 
 def _model_value(tensor: LogicalTensor, emit: Emitter, names: set[str]) -> ModelValue:
@@ -45,8 +45,8 @@ def _model_value(tensor: LogicalTensor, emit: Emitter, names: set[str]) -> Model
 def renamed(graph: DataGraph, tensors: Mapping[int, Any]) -> ModelValues:
     """The values of the model of a graph in a graph made of it, whose tensors are given by the ids of the old ones."""
     by_name = {tensor.name: tensors.get(tensor.id) for tensor in graph._tensors}
-    found: dict[str, ModelValue] = {}
+    value_names: dict[str, ModelValue] = {}
     for name, value in graph._model_values.items():
         tensor = by_name.get(value.tensor)
-        found[name] = ModelValue(tensor.name, value.view) if isinstance(tensor, LogicalTensor) else ModelValue("")
-    return found
+        value_names[name] = ModelValue(tensor.name, value.view) if isinstance(tensor, LogicalTensor) else ModelValue("")
+    return value_names

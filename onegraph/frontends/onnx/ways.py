@@ -47,32 +47,32 @@ class Fallbacks:
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
-        self._found: list[Found] = []
+        self._problems: list[Found] = []
 
     def mark(self) -> int:
         """The number of nodes until now."""
-        return len(self._found)
+        return len(self._problems)
 
     def forget(self, mark: int) -> None:
         """Forget the nodes since a mark, because another way was taken."""
-        del self._found[mark:]
+        del self._problems[mark:]
 
-    def note(self, found: Sequence[Found]) -> None:
+    def note(self, problems: Sequence[Found]) -> None:
         """Note nodes.
 
         Raises:
             FormatError: they are refused.
         """
-        if found and self.strict:
-            others = "".join(f"; {one}" for one in found[1:])
-            text = f"{_named(found[0])} runs in numpy by the package onnx, which strict=True refuses{others}"
-            raise UnloweredError(found[0].where, text, f"strict=False, or {HELP}")
-        self._found += found
+        if problems and self.strict:
+            further = "".join(f"; {one}" for one in problems[1:])
+            text = f"{_named(problems[0])} runs in numpy by the package onnx, which strict=True refuses{further}"
+            raise UnloweredError(problems[0].where, text, f"strict=False, or {HELP}")
+        self._problems += problems
 
     def tell(self) -> None:
         """Warn once, if there are such nodes."""
-        if self._found:
-            names = ", ".join(dict.fromkeys(f"{one.kind} ({one.where})" for one in self._found))
+        if self._problems:
+            names = ", ".join(dict.fromkeys(f"{one.kind} ({one.where})" for one in self._problems))
             text = f"nodes that the package onnx runs in numpy, slowly: {names}; strict=True refuses them"
             warnings.warn(text, stacklevel=2)
 
@@ -94,34 +94,34 @@ def refuse(importer: Any, lacking: Sequence[Found], reason: str) -> None:
         return
     first, version = lacking[0], importer.model.opset_import
     opsets = {domain_of(one.domain): one.version for one in version}
-    others = [
+    further = [
         node for node in _nodes(importer, importer.model.graph.node, opsets, "") if not _is_runnable(importer, node)
     ]
-    named = dict.fromkeys(str(one) for one in (*lacking[1:], *others) if str(one) != str(first))
+    named = dict.fromkeys(str(one) for one in (*lacking[1:], *further) if str(one) != str(first))
     text = f"{_named(first)} runs nowhere: {reason}; the package onnx is not known to run it right"
     more = f"; nor do {'; '.join(named)}" if named else ""
     raise UnloweredError(first.where, text + more, HELP)
 
 
-def _named(found: Found) -> str:
-    return f"{found.kind} of {found.domain or 'ai.onnx'}, op set {found.opset},"
+def _named(problem: Found) -> str:
+    return f"{problem.kind} of {problem.domain or 'ai.onnx'}, op set {problem.opset},"
 
 
-def _is_runnable(importer: Any, found: Found) -> bool:
-    key = f"{found.domain}::{found.kind}" if found.domain else NEWER_NAMES.get(found.kind, found.kind)
-    name = found.domain, found.kind
+def _is_runnable(importer: Any, problem: Found) -> bool:
+    key = f"{problem.domain}::{problem.kind}" if problem.domain else NEWER_NAMES.get(problem.kind, problem.kind)
+    name = problem.domain, problem.kind
     if key in LOWERINGS or name in importer.functions or name in OWN:
         return True
-    return is_proven(found.proto, found.domain, found.opset) or _has_function(found)
+    return is_proven(problem.proto, problem.domain, problem.opset) or _has_function(problem)
 
 
-def _has_function(found: Found) -> bool:
+def _has_function(problem: Found) -> bool:
     """Whether ONNX defines the op by a function."""
     import onnx
 
-    if meaning_of(found.domain, found.kind, found.opset) is None:
+    if meaning_of(problem.domain, problem.kind, problem.opset) is None:
         return False
-    schema = onnx.defs.get_schema(found.kind, found.opset, found.domain)
+    schema = onnx.defs.get_schema(problem.kind, problem.opset, problem.domain)
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 

@@ -122,9 +122,9 @@ class CapturedRegion:
         made_anew = with_own_results(copied, known, saved)
         without_sources(known)
         weights = (PREPARED if places else READING) if self.weights else ""
-        wanted, others = op_writes(copied, self.written)
+        wanted, written_again = op_writes(copied, self.written)
         calls = {call for chain in wanted.values() for call in chain if writes}
-        made_anew |= others
+        made_anew |= written_again
         made, region = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights, calls)
         in_place = write_in_place(made, self.written)
         if calls and not wanted.keys() <= in_place:

@@ -36,12 +36,12 @@ def _dropout(source: Any, p: float, train: bool | None) -> Any:
 @cache  # PyTorch takes a quarter of a second to collect its table
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The core decompositions, without the ops that are lowered as they are, and those that draw random numbers."""
-    found = {
+    table = {
         op: function
         for op, function in core_aten_decompositions().items()
         if str(op) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in op.tags
     }
-    return {**as_kernels(found), aten.native_dropout.default: _dropout, **FAST_PATHS}
+    return {**as_kernels(table), aten.native_dropout.default: _dropout, **FAST_PATHS}
 
 
 def partitioned(joint: GraphModule, inputs: Sequence[Any], **options: Any) -> Any:

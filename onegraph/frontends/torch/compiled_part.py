@@ -85,8 +85,8 @@ class CompiledPart:
         waits = self.options.new_sizes == "compile"
         compiled = BySizes(self._anywhere, self.options.cache_capacity, self.work, None if waits else self._eager)
 
-        def run(*given: Any) -> Any:
-            return compiled.run(*given)
+        def run(*arguments: Any) -> Any:
+            return compiled.run(*arguments)
 
         return run
 
@@ -98,49 +98,49 @@ class CompiledPart:
         """
         call, several, (views, backs) = overwriting(self.model, overs), self.several, self._ends
 
-        def run(*given: Any) -> Any:
-            results = call([view(one) for view, one in zip(views, given, strict=True)])
-            found = [
-                given[overs[place]] if place in overs else back(result)
+        def run(*arguments: Any) -> Any:
+            results = call([view(one) for view, one in zip(views, arguments, strict=True)])
+            outcome = [
+                arguments[overs[place]] if place in overs else back(result)
                 for place, (back, result) in enumerate(zip(backs, results, strict=True))
             ]
-            return found if several else found[0]
+            return outcome if several else outcome[0]
 
         return run
 
-    def _anywhere(self, given: Sequence[Any]) -> Callable[..., Any]:
+    def _anywhere(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """As ``_for_sizes``; a program that only its thread can run is made by the thread that calls it."""
-        made, program = self._for_sizes(given), None if self.model is None else self.model._programs.only_program()
+        made, program = self._for_sizes(arguments), None if self.model is None else self.model._programs.only_program()
         if program is not None and program.owner_thread is not None and is_background():
             raise StateError("a step runs in the thread alone that compiled it")
         return made
 
-    def _eager(self, *given: Any) -> Any:
+    def _eager(self, *arguments: Any) -> Any:
         """PyTorch's results for inputs of any sizes."""
-        rest = iter(given)
+        rest = iter(arguments)
         places = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
         return self.gm(*[self.known[node] if node in self.known else next(rest) for node in places])
 
-    def _for_sizes(self, given: Sequence[Any]) -> Callable[..., Any]:
+    def _for_sizes(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """A function for inputs of these sizes: PyTorch runs the calls if a tensor has no elements."""
-        known = self._sized(given)
+        known = self._sized(arguments)
         if known is not None:
             return known
-        metas, numbers = self._measured(given)
+        metas, numbers = self._measured(arguments)
         if not any(map(_is_empty, metas.values())):
-            found = self._compiled(metas, numbers)
-            self._learn(given, metas)
-            return found
+            compiled = self._compiled(metas, numbers)
+            self._learn(arguments, metas)
+            return compiled
         return self._eager
 
-    def _sized(self, given: Sequence[Any]) -> Callable[..., Any] | None:
+    def _sized(self, arguments: Sequence[Any]) -> Callable[..., Any] | None:
         """A function for inputs of these sizes, made of the steps for other ones; None if no steps fit."""
         for part in reversed(self._open):
-            sizes = part.sizes(given) if part.program.threads == thread_state() else None
+            sizes = part.sizes(arguments) if part.program.threads == thread_state() else None
             if sizes is None:
                 continue
             try:
-                program, outputs = part.made(sizes, lambda: self._whole_graph(given))
+                program, outputs = part.made(sizes, lambda: self._whole_graph(arguments))
             except OutOfMemoryError:
                 raise
             except (OneGraphError, NoParametersError):
@@ -148,41 +148,41 @@ class CompiledPart:
             self.work.reused += 1
             model = Executable._of_program(program, part.program.options, program.whole_graph)
             self.model = model
-            places = [place for place, one in enumerate(given) if hasattr(one, "stride")]
-            inputs = [Layout.of(given[place]).array() for place in places]
+            places = [place for place, one in enumerate(arguments) if hasattr(one, "stride")]
+            inputs = [Layout.of(arguments[place]).array() for place in places]
             return _function(
                 model, [*zip(places, inputs, strict=True)], [output.tensor() for output in outputs], self.several
             )
         return None
 
-    def _whole_graph(self, given: Sequence[Any]) -> DataGraph:
-        metas, numbers = self._measured(given)
+    def _whole_graph(self, arguments: Sequence[Any]) -> DataGraph:
+        metas, numbers = self._measured(arguments)
         return self._lowered(metas, numbers).graph
 
-    def _learn(self, given: Sequence[Any], metas: Mapping[FxNode, Any]) -> None:
+    def _learn(self, arguments: Sequence[Any], metas: Mapping[FxNode, Any]) -> None:
         """Lower the part with open sizes, from the second combination of sizes on."""
         like = self.model._programs.only_program()
         if not self._is_second or self._failures >= MOST_FAILURES or not isinstance(like, CompiledProgram):
             self._is_second = True
             return
-        found: list[LoweredGraph] = []
+        lowered: list[LoweredGraph] = []
         decisive = Dims(self.inputs)
-        dims = decisive.of(given)
-        counts = [len(one.shape) if hasattr(one, "stride") else 1 for one in given]
+        dims = decisive.of(arguments)
+        counts = [len(one.shape) if hasattr(one, "stride") else 1 for one in arguments]
 
         def opened(sizes: Sequence[int]) -> DataGraph:
             likes, remaining = OpenLikes(parameters.known), iter(sizes)
             pieces = [[next(remaining) for _ in range(count)] for count in counts]
             numbers = {
                 node: piece[0]
-                for node, piece, one in zip(self.inputs, pieces, given, strict=True)
-                if not hasattr(one, "stride")
+                for node, piece, argument in zip(self.inputs, pieces, arguments, strict=True)
+                if not hasattr(argument, "stride")
             }
             changed = {
                 node: likes.of(node.meta["val"], metas[node]) for node in (*self.inputs, *self.calls) if node in metas
             }
-            found.append(self._lowered(changed, numbers))
-            graph = found[-1].graph
+            lowered.append(self._lowered(changed, numbers))
+            graph = lowered[-1].graph
             return specialise(graph, {}) if any(op.edition == HOST for op in graph.ops) else graph
 
         try:
@@ -196,9 +196,9 @@ class CompiledPart:
             self._failures += 1
             return
         self.work.reason = ""
-        self._open = [*self._open[-MOST + 1 :], OpenPart(program, decisive, found[-1].inputs, found[-1].outputs)]
+        self._open = [*self._open[-MOST + 1 :], OpenPart(program, decisive, lowered[-1].inputs, lowered[-1].outputs)]
 
-    def _measured(self, given: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
+    def _measured(self, call_arguments: Sequence[Any]) -> tuple[dict[FxNode, Any], dict[FxNode, Any]]:
         """What each call returns for inputs of these sizes, as fake tensors; and the inputs that are numbers."""
         metas: dict[FxNode, Any] = {}
         numbers: dict[FxNode, Any] = {}
@@ -209,20 +209,20 @@ class CompiledPart:
                 metas[n] = super().run_node(n)
                 return metas[n]
 
-        arguments = iter(given)
-        everything = []
+        arguments = iter(call_arguments)
+        stand_ins = []
         for node in self.gm.graph.nodes:
             if node.op != "placeholder":
                 continue
-            one = self.known[node] if node in self.known else next(arguments)
-            if hasattr(one, "stride"):
+            argument = self.known[node] if node in self.known else next(arguments)
+            if hasattr(argument, "stride"):
                 # PyTorch would read the gradient of a view of weights, and refuses to if they were written since.
-                everything.append(mode.from_tensor(one.detach()))
+                stand_ins.append(mode.from_tensor(argument.detach()))
             else:
-                everything.append(one)
-                numbers[node] = one
+                stand_ins.append(argument)
+                numbers[node] = argument
         with torch.no_grad(), mode:
-            Recorded(self.gm).run(*everything)
+            Recorded(self.gm).run(*stand_ins)
         return true_forms(self.gm, metas), numbers
 
     def _compiled(self, metas: Mapping[FxNode, Any], numbers: Mapping[FxNode, Any]) -> Callable[..., Any]:
@@ -259,15 +259,15 @@ class CompiledPart:
         """The names of the calls whose products numpy or a kernel of the package runs."""
         if self.model is None:
             return set()
-        found = set()
+        reasons = set()
         for partition in self.model.report().partitions:
             if partition.executor != "oneDNN":
-                found |= {
+                reasons |= {
                     name.split("/")[0]
                     for kind, name in zip(partition.ops, partition.names, strict=True)
                     if kind in MULTIPLYING
                 }
-        return found
+        return reasons
 
 
 def _function(
@@ -279,15 +279,15 @@ def _function(
     """A function of tensors."""
     if several and len(outputs) > 1:
 
-        def many(*given: Any) -> Any:
-            results = model(*[view(given[place]) for place, view in inputs])
+        def many(*arguments: Any) -> Any:
+            results = model(*[view(arguments[place]) for place, view in inputs])
             return [view(result) for view, result in zip(outputs, results, strict=True)]
 
         return many
     (back,) = outputs
 
-    def one(*given: Any) -> Any:
-        result = back(model(*[view(given[place]) for place, view in inputs]))
+    def one(*arguments: Any) -> Any:
+        result = back(model(*[view(arguments[place]) for place, view in inputs]))
         return [result] if several else result
 
     return one

@@ -78,8 +78,8 @@ def _can_take(value: Any, gradient: FxNode, reader: FxNode) -> bool:
     """Whether rows may be added to a value: memory that a call wrote, of one place for each element, and read once."""
     if type(value) is not FxNode:
         return False
-    like, other = value.meta.get("val"), gradient.meta["val"]
-    is_alike = hasattr(like, "stride") and (like.shape, like.dtype) == (other.shape, other.dtype)
+    like, gradient_like = value.meta.get("val"), gradient.meta["val"]
+    is_alike = hasattr(like, "stride") and (like.shape, like.dtype) == (gradient_like.shape, gradient_like.dtype)
     if not is_alike or not all(type(dim) is int for dim in (*like.shape, *like.stride())):
         return False
     layout = Layout.of(like)

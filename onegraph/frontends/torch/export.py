@@ -91,9 +91,9 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
             return lower_graph(calls, inputs, outputs, arrays, metas, names=names, **more).graph
         watched = open_dims.watched(calls)
         opened = OpenInputs()
-        found = lower_graph(watched, inputs, outputs, arrays, metas, names=names, opened=opened, **more).graph
+        graph = lower_graph(watched, inputs, outputs, arrays, metas, names=names, opened=opened, **more).graph
         open_dims.expect_same("a result")
-        return with_unknown_dims(found, opened)
+        return with_unknown_dims(graph, opened)
     except (NotLowered, OneGraphError) as error:
         raise UnsupportedError(f"export: {error}") from None
 
@@ -124,15 +124,15 @@ def _program(module: object, args: object, kwargs: object, dynamic_shapes: objec
         return made, {}
     if not has_type(module, torch.nn.Module):
         raise ArgumentError(f"export: {class_of(module)}; expected a torch.nn.Module, an ExportedProgram or its file")
-    given: Sequence[object] | None = elements(args)
+    examples: Sequence[object] | None = elements(args)
     named: Mapping[str, object] | None = {} if kwargs is None else entries(kwargs)
-    if given is None or named is None:
+    if examples is None or named is None:
         raise ArgumentError("export: the example inputs are a tuple, and those by name a dictionary")
     own: Any = module
     shapes: Any = dynamic_shapes
     with torch.no_grad(), whole_ops(divides=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance.treespec", FutureWarning)
-        made = torch.export.export(own, tuple(given), dict(named), dynamic_shapes=shapes, strict=False)
+        made = torch.export.export(own, tuple(examples), dict(named), dynamic_shapes=shapes, strict=False)
         return made, dict(own.named_buffers())
 
 

@@ -60,16 +60,16 @@ def _attention(
     seen = _seen(mask, mask_type)
     weights = None
     if not need_weights:
-        found = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=seen)
+        attended = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=seen)
     else:
         scores = (parts[0] * width**-0.5) @ parts[1].transpose(-1, -2)
         if seen is not None:
             scores = torch.where(seen, scores, -float("inf"))
         weights = torch._safe_softmax(scores, -1)
-        found = weights @ parts[2]
+        attended = weights @ parts[2]
         if average_attn_weights:
             weights = weights.sum(1) / num_head
-    joined = found.transpose(1, 2).reshape(*query.shape[:2], embed_dim)
+    joined = attended.transpose(1, 2).reshape(*query.shape[:2], embed_dim)
     result = torch.nn.functional.linear(joined, proj_weight, proj_bias)
     return result, query.new_empty(0) if weights is None else weights
 
@@ -118,10 +118,10 @@ def _encoder_layer(
     return normalized(middle + fed(middle), norm_weight_2, norm_bias_2)
 
 
-def dense_attention(*given: Any, **named: Any) -> Any:
+def dense_attention(*args: Any, **named: Any) -> Any:
     """What ``flex_attention`` computes, in the ops that PyTorch runs without compilation."""
     with _filled_numbers():
-        return flex_attention.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd](*given, **named)
+        return flex_attention.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd](*args, **named)
 
 
 class _filled_numbers(TorchFunctionMode):  # noqa: N801 - used as a function

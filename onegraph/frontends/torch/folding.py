@@ -33,21 +33,21 @@ def folded(gm: GraphModule, prepared: Mapping[FxNode, Any]) -> dict[FxNode, Any]
         gm: a graph without mutations.
         prepared: the tensors of inputs that do not change.
     """
-    found: dict[FxNode, Any] = dict(prepared)
+    values: dict[FxNode, Any] = dict(prepared)
     written = _written(gm)
     with torch.no_grad(), _disable_current_modes():
         for node in gm.graph.nodes:
             if node.op == "get_attr":
-                found[node] = _attribute(gm, str(node.target))
-            elif node.target is operator.getitem and node.args[0] in found:
-                found[node] = found[node.args[0]][node.args[1]]
-            elif is_call(node) and node not in written and _is_foldable(node, found):
-                given = node.args
+                values[node] = _attribute(gm, str(node.target))
+            elif node.target is operator.getitem and node.args[0] in values:
+                values[node] = values[node.args[0]][node.args[1]]
+            elif is_call(node) and node not in written and _is_foldable(node, values):
+                args_of_node = node.args
                 if str(node.target) in FILLS:
-                    given = _stand_in(node), *given[1:]
-                args, kwargs = (map_arg(one, found.__getitem__) for one in (given, node.kwargs))
-                found[node] = node.target(*args, **kwargs)
-    return found
+                    args_of_node = _stand_in(node), *args_of_node[1:]
+                args, kwargs = (map_arg(one, values.__getitem__) for one in (args_of_node, node.kwargs))
+                values[node] = node.target(*args, **kwargs)
+    return values
 
 
 def without_sources(known: Mapping[FxNode, Any]) -> None:
@@ -72,10 +72,10 @@ def without_empty(gm: GraphModule) -> None:
     for node in [*gm.graph.nodes]:
         if node.op != "call_function" or str(node.target) != "aten.cat.default":
             continue
-        given: Any = node.args[0]
-        full = [one for one in given if all(type(dim) is not int or dim for dim in one.meta["val"].shape)]
+        tensors: Any = node.args[0]
+        full = [one for one in tensors if all(type(dim) is not int or dim for dim in one.meta["val"].shape)]
         kinds = [one.meta["val"].dtype for one in full]
-        if 0 < len(full) < len(given) and reduce(torch.promote_types, kinds) == node.meta["val"].dtype:
+        if 0 < len(full) < len(tensors) and reduce(torch.promote_types, kinds) == node.meta["val"].dtype:
             node.args = (full, *node.args[1:])
 
 
@@ -113,10 +113,10 @@ def _order(node: FxNode) -> list[int]:
 
 
 def _attribute(gm: GraphModule, path: str) -> Any:
-    found: Any = gm
+    attribute: Any = gm
     for name in path.split("."):
-        found = getattr(found, name)
-    return found
+        attribute = getattr(attribute, name)
+    return attribute
 
 
 def _stand_in(node: FxNode) -> Any:
@@ -137,13 +137,13 @@ def _unpacks(node: FxNode) -> bool:
     return bool(numbers.dtype.is_floating_point and codes.ndim == 2 and codes.numel() >= LEAST_CODES)
 
 
-def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
+def _is_foldable(node: FxNode, values: Mapping[FxNode, Any]) -> bool:
     """Whether a call gives the same in every run, and no more than memory for parameters."""
     target: Any = node.target
     if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or _unpacks(node):
         return False
     read = node.all_input_nodes[1:] if str(target) in FILLS else node.all_input_nodes
-    if not all(one in found for one in read):
+    if not all(one in values for one in read):
         return False
     like = node.meta.get("val")
     likes = like if type(like) in (tuple, list) else [like]
@@ -155,5 +155,5 @@ def _is_foldable(node: FxNode, found: Mapping[FxNode, Any]) -> bool:
         if any(type(dim) is not int for dim in dims):
             return False
         size += like.numel() * like.element_size()
-    given = sum(found[one].nbytes for one in read if hasattr(found[one], "nbytes"))
-    return bool(size <= max(LARGEST, 2 * given))
+    read_bytes = sum(values[one].nbytes for one in read if hasattr(values[one], "nbytes"))
+    return bool(size <= max(LARGEST, 2 * read_bytes))

@@ -133,7 +133,7 @@ def _chains(gm: GraphModule, written: Mapping[int, int]) -> dict[int, list[Write
     (end,) = (node for node in gm.graph.nodes if node.op == "output")
     results: Any = end.args[0]
     order = {node: place for place, node in enumerate(gm.graph.nodes)}
-    found = {}
+    chains = {}
     for result, place in written.items():
         chain, last = _writes(results[result], inputs[place]), results[result]
         is_last_read = all(
@@ -143,8 +143,8 @@ def _chains(gm: GraphModule, written: Mapping[int, int]) -> dict[int, list[Write
         if chain and is_last_read and _is_simple(inputs[place]):
             returned = [one for one in results if one in {last, *_views(last)}]
             if len(returned) == 1:
-                found[result] = chain
-    return found
+                chains[result] = chain
+    return chains
 
 
 def _writes(result: Any, source: FxNode) -> list[Write]:

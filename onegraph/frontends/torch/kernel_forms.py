@@ -12,17 +12,17 @@ aten = torch.ops.aten
 Decomposition = Callable[..., Any]
 
 
-def _of_first(*given: Any, **_: Any) -> Any:
-    return given[0].dtype
+def _of_first(*args: Any, **_: Any) -> Any:
+    return args[0].dtype
 
 
-def _of_second(*given: Any, **_: Any) -> Any:
-    return given[1].dtype
+def _of_second(*args: Any, **_: Any) -> Any:
+    return args[1].dtype
 
 
-def _promoted(*given: Any, **_: Any) -> Any:
+def _promoted(*args: Any, **_: Any) -> Any:
     """The data type that holds those of three tensors, also of a tensor of one number, which the kernel expands."""
-    return reduce(torch.promote_types, [one.dtype for one in given[:3]])
+    return reduce(torch.promote_types, [one.dtype for one in args[:3]])
 
 
 # The data type of the result for tensors of several data types.
@@ -42,14 +42,14 @@ def as_kernels(table: Mapping[Any, Decomposition]) -> dict[Any, Decomposition]:
     PyTorch runs a call that reads a tensor without elements, as its kernel: decompositions check indices that the
     kernel does not read, and no part runs them faster.
     """
-    found = dict(table)
+    forms = dict(table)
     for op, dtype_of in DTYPE_OF.items():
-        if op in found:
-            found[op] = _typed(found[op], dtype_of)
+        if op in forms:
+            forms[op] = _typed(forms[op], dtype_of)
     for op in IN_ROWS:
-        if op in found:
-            found[op] = _in_rows(found[op])
-    return {op: _of_elements(function) for op, function in found.items()}
+        if op in forms:
+            forms[op] = _in_rows(forms[op])
+    return {op: _of_elements(function) for op, function in forms.items()}
 
 
 def _of_elements(decomposition: Decomposition) -> Decomposition:
@@ -76,8 +76,8 @@ def _typed(decomposition: Decomposition, dtype_of: Callable[..., Any]) -> Decomp
 def _in_rows(decomposition: Decomposition) -> Decomposition:
     @wraps(decomposition)
     def in_rows(*args: Any, **kwargs: Any) -> Any:
-        found = decomposition(*args, **kwargs)
-        first, *rest = found if isinstance(found, tuple) else (found,)
+        rows_result = decomposition(*args, **kwargs)
+        first, *rest = rows_result if isinstance(rows_result, tuple) else (rows_result,)
         rows = first.clone(memory_format=torch.contiguous_format)
         return (rows, *rest) if rest else rows
 

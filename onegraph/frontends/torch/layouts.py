@@ -75,8 +75,8 @@ class Layout:
 
     def read(self, emit: Emitter, value: Value) -> Value:
         """The tensor, of a value that has the shape of the array."""
-        found = transpose(emit, value, inverse(self.order)) if self.order else value
-        return expand(emit, found, self.shape) if self.repeated else found
+        result = transpose(emit, value, inverse(self.order)) if self.order else value
+        return expand(emit, result, self.shape) if self.repeated else result
 
     def written(self, emit: Emitter, value: Value) -> Value:
         """The value in the shape of the array."""

@@ -72,9 +72,9 @@ def lower_call(call: FxNode, values: Mapping[FxNode, Any], metas: Metas, emit: E
     if lowering is None:
         own = "" if name.startswith(("aten.", "prims.")) else "; onegraph.torch.register gives an op a lowering"
         raise NotLowered(f"no op of a graph computes it{own}")
-    given = arguments(call.target, call.args, call.kwargs)
-    bound = {key: concrete(map_arg(one, values.__getitem__)) for key, one in given.items()}
-    fakes = {key: map_arg(one, metas.__getitem__) for key, one in given.items()}
+    by_argument = arguments(call.target, call.args, call.kwargs)
+    bound = {key: concrete(map_arg(one, values.__getitem__)) for key, one in by_argument.items()}
+    fakes = {key: map_arg(one, metas.__getitem__) for key, one in by_argument.items()}
     emit.named(call.name)
     read = frozenset([user.args[1] for user in call.users if user.target is operator.getitem])
     return lowering(AtenNode(call.target, bound, fakes, metas[call], read, emit))
@@ -89,12 +89,12 @@ def _lower_higher(call: FxNode, values: Mapping[FxNode, Any], emit: Emitter) -> 
     seen = {
         node: modules.get(str(node.target)) if node.op == "get_attr" else values[node] for node in call.all_input_nodes
     }
-    given = [
+    operands = [
         modules.get(argument) if type(argument) is str else concrete(map_arg(argument, seen.__getitem__))
         for argument in call.args
     ]
     emit.named(call.name)
-    return lowering(emit, lower_module, *given)
+    return lowering(emit, lower_module, *operands)
 
 
 def modules_of(call: FxNode) -> Mapping[str, Any]:
@@ -130,12 +130,12 @@ def show_modules(call: FxNode) -> None:
         )
 
 
-def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[Any]:
+def lower_module(module: Any, values_in: Sequence[Any], emit: Emitter) -> Sequence[Any]:
     """The results of a graph that is an argument of a call.
 
     Args:
         module: the graph.
-        given: the values of its arguments.
+        values_in: the values of its arguments.
         emit: adds its ops.
 
     Raises:
@@ -143,20 +143,20 @@ def lower_module(module: Any, given: Sequence[Any], emit: Emitter) -> Sequence[A
     """
     values: dict[FxNode, Any] = {}
     metas = {node: node.meta.get("val") for node in module.graph.nodes}
-    remaining = iter(given)
+    remaining = iter(values_in)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(remaining)
-        elif node.op == "get_attr" and isinstance(found := getattr(module, node.target), torch.Tensor):
-            values[node] = array_of(found)
+        elif node.op == "get_attr" and isinstance(result := getattr(module, node.target), torch.Tensor):
+            values[node] = array_of(result)
         elif node.op == "call_function":
             try:
                 values[node] = lower_call(node, values, metas, emit)
             except NotLowered as error:
                 raise NotLowered(f"in a body, {node.target}: {error}") from None
     (end,) = (node for node in module.graph.nodes if node.op == "output")
-    found = map_arg(end.args[0], values.__getitem__)
-    return [*found] if isinstance(found, (list, tuple)) else [found]
+    result = map_arg(end.args[0], values.__getitem__)
+    return [*result] if isinstance(result, (list, tuple)) else [result]
 
 
 def lower_graph(
@@ -190,34 +190,34 @@ def lower_graph(
     emit.opened = opened
     emit.name_arrays(labels or {})
     values: dict[FxNode, Any] = dict(known)
-    given: list[Layout] = []
+    input_layouts: list[Layout] = []
     for node in inputs:
-        one = layout_of(metas[node])
-        given.append(one)
-        made = graph.input(node.name, one.dtype, one.dims, strides=one.strides)
-        values[node] = one.read(emit, made)
+        layout = layout_of(metas[node])
+        input_layouts.append(layout)
+        made = graph.input(node.name, layout.dtype, layout.dims, strides=layout.strides)
+        values[node] = layout.read(emit, made)
     for node in nodes:
         values[node] = lower_call(node, values, metas, emit)
     layouts: list[Layout] = []
     for place, node in enumerate(outputs):
-        one = layout_of(metas[node])
-        layouts.append(one)
+        layout = layout_of(metas[node])
+        layouts.append(layout)
         label = names(place) if names is not None else f"result:{place}"
-        graph.output(label, emit.tensor(one.written(emit, values[node])))
-    return LoweredGraph(without_unread(graph), given, layouts)
+        graph.output(label, emit.tensor(layout.written(emit, values[node])))
+    return LoweredGraph(without_unread(graph), input_layouts, layouts)
 
 
 def array_of(tensor: Any) -> Array:
     """The memory of a tensor that does not change as an array; a complex one has a last axis for both parts."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
-    one = Layout.of(tensor)
-    view = one.array()
+    memory = Layout.of(tensor)
+    view = memory.array()
     array = view(tensor)
-    found: Array = array.transpose(layout.inverse(one.order)) if one.order else array
-    if one.repeated:
-        found = np.broadcast_to(found, one.shape)
-    return found
+    array_: Array = array.transpose(layout.inverse(memory.order)) if memory.order else array
+    if memory.repeated:
+        array_ = np.broadcast_to(array_, memory.shape)
+    return array_
 
 
 def result_fits(result: Any, like: Any) -> bool:

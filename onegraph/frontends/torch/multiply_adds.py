@@ -50,7 +50,7 @@ def products_of(node: FxNode) -> int:
 def _of_wrapped(node: FxNode) -> int:
     """The multiply-adds of the op that a higher-order op calls: with a token, another data type, or copies of bases."""
     place = next(place for place, argument in enumerate(node.args) if is_op(argument))
-    given = [argument for argument in node.args[place + 1 :] if type(argument) is not torch.dtype]
+    arguments = [argument for argument in node.args[place + 1 :] if type(argument) is not torch.dtype]
     bases: Any = node.kwargs.get("_all_bases", ())
     kwargs: dict[str, Any] = {}
     for key, value in node.kwargs.items():
@@ -61,7 +61,7 @@ def _of_wrapped(node: FxNode) -> int:
     results = node.meta.get("val")
     if type(results) in (tuple, list):
         results = results[place]  # a token comes before the result as before the op
-    return _of_op(node.args[place], given, kwargs, results if hasattr(results, "stride") else ())
+    return _of_op(node.args[place], arguments, kwargs, results if hasattr(results, "stride") else ())
 
 
 def _of_bodies(node: FxNode) -> int:
@@ -90,10 +90,10 @@ def _of_op(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: 
 
     def like(value: Any) -> Any:
         if type(value) is FxNode:
-            found = value.meta.get("val")
-            return found if hasattr(found, "stride") else concrete(found)
+            like_value = value.meta.get("val")
+            return like_value if hasattr(like_value, "stride") else concrete(like_value)
         return type(value)(map(like, value)) if type(value) in (list, tuple) else value
 
-    given = [like(argument) for argument in args]
+    arguments = [like(argument) for argument in args]
     named = {key: like(one) for key, one in kwargs.items()}
-    return int(concrete(formula(*given, **named, out_val=result))) // 2
+    return int(concrete(formula(*arguments, **named, out_val=result))) // 2

@@ -69,10 +69,10 @@ class AtenNode:
 
     def value(self, name: str) -> Value:
         """The tensor that argument ``name`` is, which is required."""
-        found = self._values[name]
-        if not hasattr(found, "shape"):
+        held = self._values[name]
+        if not hasattr(held, "shape"):
             raise NotLowered(f"{name} is no tensor")
-        return found  # type: ignore[no-any-return]
+        return held  # type: ignore[no-any-return]
 
     def value_as(self, name: str, dtype: DataType) -> Value:
         """The tensor or number that argument ``name`` is, in a data type."""
@@ -92,20 +92,20 @@ class AtenNode:
         self,
         shape: Sequence[int],
         dtype: DataType,
-        given: Sequence[Any],
+        numbers: Sequence[Any],
         make: Callable[[Emitter, Callable[[Sequence[int]], Value]], Value],
     ) -> Value | None:
         """A value that follows from open sizes.
 
         Args:
             shape, dtype: of the value.
-            given: the numbers that decide it.
+            numbers: the numbers that decide it.
             make: makes it, given an emitter and a function that makes a vector of s64 of sizes.
 
         Returns:
             The value; None if no number is open, or an open number must be known.
         """
-        if self.emit.opened is None or not is_open(given):
+        if self.emit.opened is None or not is_open(numbers):
             return None
         recipe = OpenInput("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
         return self.emit.opened.value(self.emit.graph, dtype, shape, recipe)
@@ -117,11 +117,11 @@ class AtenNode:
             ends = start, start + count * step, step
             return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
 
-        found = self.open_value((count,), dtype, (count, start, step), opened)
-        if found is None and self.emit.opened is None and is_open((count, start, step)):
+        vector = self.open_value((count,), dtype, (count, start, step), opened)
+        if vector is None and self.emit.opened is None and is_open((count, start, step)):
             ends = [open_number(self.emit, end) for end in (start, start + count * step, step)]
             return cast(self.emit, self.emit.op("Range", ends), dtype)
-        return (np.arange(count) * step + start).astype(dtype.numpy) if found is None else found
+        return (np.arange(count) * step + start).astype(dtype.numpy) if vector is None else vector
 
     def filled(self, shape: Sequence[int], number: Any, dtype: DataType) -> Value:
         """A tensor with one number, of which any size may be open, as may be the number."""
@@ -207,15 +207,15 @@ def is_complex(fake: Any) -> bool:
 
 def arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, with defaults."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for place, argument in enumerate(target._schema.arguments):
         if place < len(args):
-            found[argument.name] = args[place]
+            by_name[argument.name] = args[place]
         elif argument.name in kwargs:
-            found[argument.name] = kwargs[argument.name]
+            by_name[argument.name] = kwargs[argument.name]
         elif argument.has_default_value():
-            found[argument.name] = argument.default_value
-    return found
+            by_name[argument.name] = argument.default_value
+    return by_name
 
 
 def is_op(target: Any) -> bool:

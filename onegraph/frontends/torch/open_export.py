@@ -46,9 +46,9 @@ class OpenDims:
 
     def __init__(self, inputs: Sequence[FxNode], ranges: Mapping[Any, Any]) -> None:
         stated, places = marks(inputs), dict[Any, int]()
-        for one in stated:
-            if type(one) is torch.SymInt and isinstance(one.node.expr, sympy.Symbol):
-                places.setdefault(one.node.expr, concrete(one))
+        for dim in stated:
+            if type(dim) is torch.SymInt and isinstance(dim.node.expr, sympy.Symbol):
+                places.setdefault(dim.node.expr, concrete(dim))
         self.names, self.ranges = [*places], [_range(ranges.get(name)) for name in places]
         self._sizes = OpenSizes([*places.values()])
         by_name = dict(zip(self.names, self._sizes.symbols, strict=True))
@@ -112,9 +112,9 @@ class OpenDims:
         yield from map(list, product(*few[:3], *[some[:2] for some in few[3:]]))
 
 
-def _range(given: Any) -> tuple[int, int]:
+def _range(bounds: Any) -> tuple[int, int]:
     """The least and the largest size; PyTorch takes sizes of 0 and 1 for known ones."""
-    low, high = (2, LARGEST) if given is None else (given.lower, min(given.upper, LARGEST))
+    low, high = (2, LARGEST) if bounds is None else (bounds.lower, min(bounds.upper, LARGEST))
     return max(int(low), 2), int(high)
 
 
@@ -181,11 +181,11 @@ class _Unknown:
 
     def _moved(self, op: Op) -> LogicalTensor | None:
         """The result of an op that stands for an Expand, a Reshape or a Slice; None if it stands for itself."""
-        found = [(self._recipes.get(input_.id), input_) for input_ in op.inputs if input_ is not None]
-        recipe = next((one for one, _ in found if one is not None and one.kind != "value"), None)
+        recipes = [(self._recipes.get(input_.id), input_) for input_ in op.inputs if input_ is not None]
+        recipe = next((one for one, _ in recipes if one is not None and one.kind != "value"), None)
         if recipe is None:
             return None
-        src = self._source(found[recipe.kind == "shape"][1])
+        src = self._source(recipes[recipe.kind == "shape"][1])
         self._emit.named(op.name)
         if recipe.kind in ("shape", "rows"):
             change = expand if recipe.kind == "shape" else reshape

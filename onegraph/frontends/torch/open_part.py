@@ -52,10 +52,10 @@ class Dims:
         self._strides = [*steps]
         self.stated, self.layouts = [*dims, *steps.values()], len(steps)
 
-    def of(self, given: Sequence[Any]) -> list[int]:
+    def of(self, arguments: Sequence[Any]) -> list[int]:
         """The numbers of these inputs."""
-        dims = [dim for one in given for dim in (one.shape if hasattr(one, "stride") else (one,))]
-        return [*dims, *[given[place].stride(axis) for place, axis in self._strides]]
+        dims = [dim for one in arguments for dim in (one.shape if hasattr(one, "stride") else (one,))]
+        return [*dims, *[arguments[place].stride(axis) for place, axis in self._strides]]
 
 
 class OpenLike:
@@ -118,11 +118,13 @@ class OpenLikes:
             strides = ()
         order = sorted(range(len(shape)), key=lambda axis: -now[axis])
         steps = dense_strides([shape[axis] for axis in order])
-        for one in (strides, tuple([steps[order.index(axis)] for axis in range(len(shape))])):
+        for steps_of in (strides, tuple([steps[order.index(axis)] for axis in range(len(shape))])):
             # The stride of an axis of one element says nothing.
-            found = tuple([step if size != 1 else plain for step, size, plain in zip(one, shape, now, strict=False)])
-            if tuple(map(present, found)) == now:
-                return found
+            kept_strides = tuple(
+                [step if size != 1 else plain for step, size, plain in zip(steps_of, shape, now, strict=False)]
+            )
+            if tuple(map(present, kept_strides)) == now:
+                return kept_strides
         raise NoParametersError("a result has other strides than PyTorch states")
 
     def _size(self, size: Any) -> Any:
@@ -142,14 +144,14 @@ class OpenPart:
     def __init__(self, program: OpenProgram, dims: Dims, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> None:
         self.program, self.dims, self.inputs, self.outputs = program, dims, inputs, outputs
 
-    def sizes(self, given: Sequence[Any]) -> list[int] | None:
+    def sizes(self, arguments: Sequence[Any]) -> list[int] | None:
         """The sizes of these inputs; None if the program does not fit them."""
-        found = self.program.parameters.sizes(self.dims.of(given))
-        if found is None or not self.program.fits(found):
+        sizes_of_call = self.program.parameters.sizes(self.dims.of(arguments))
+        if sizes_of_call is None or not self.program.fits(sizes_of_call):
             return None
-        at, tensors = self.program.at(found), [one for one in given if hasattr(one, "stride")]
+        at, tensors = self.program.at(sizes_of_call), [one for one in arguments if hasattr(one, "stride")]
         expected = [_at(layout, at) for layout in self.inputs]
-        return found if [Layout.of(tensor) for tensor in tensors] == expected else None
+        return sizes_of_call if [Layout.of(tensor) for tensor in tensors] == expected else None
 
     def made(self, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> tuple[SizedProgram, Sequence[Layout]]:
         """The program for these sizes, and the layouts of its results.
@@ -177,10 +179,10 @@ def shell(graph: DataGraph, at: At) -> DataGraph:
         strides = None if tensor.strides is None else tuple(map(at, tensor.strides))
         return replace(tensor, shape=tuple(map(at, tensor.shape)), strides=strides)
 
-    found = graph._empty()
-    found._inputs = {name: known(tensor) for name, tensor in graph.inputs.items()}
-    found._outputs = {name: known(tensor) for name, tensor in graph.outputs.items()}
-    return found
+    empty = graph._empty()
+    empty._inputs = {name: known(tensor) for name, tensor in graph.inputs.items()}
+    empty._outputs = {name: known(tensor) for name, tensor in graph.outputs.items()}
+    return empty
 
 
 __all__ = ["Dims", "OpenLikes", "OpenPart", "marks"]

@@ -45,32 +45,32 @@ class BackendOptions(NamedTuple):
     finite_math: bool = False
 
 
-def options_of(given: object) -> BackendOptions:
+def options_of(argument: object) -> BackendOptions:
     """The options of a dictionary.
 
     Raises:
         ArgumentError: an option is unknown, or has a wrong value.
     """
-    if given is None:
+    if argument is None:
         return BackendOptions()
-    named: Mapping[str, object] | None = entries(given)
+    named: Mapping[str, object] | None = entries(argument)
     if named is None:
-        raise ArgumentError(f"options: {shown(given)}; expected a dictionary")
+        raise ArgumentError(f"options: {shown(argument)}; expected a dictionary")
     for name in named:
         if name not in BackendOptions._fields:
             raise ArgumentError(f"options: unknown option {shown(name)}; expected {', '.join(BackendOptions._fields)}")
-    found = BackendOptions()._replace(**named)  # type: ignore[arg-type]
-    if string("fallback", found.fallback) not in FALLBACKS:
-        raise ArgumentError(f"fallback: {shown(found.fallback)}; expected 'eager' or 'error'")
-    flag("prepare", found.prepare)
-    flag("frozen", found.frozen)
-    if found.threads is not None:
-        integer("threads", found.threads, 1, 2**31 - 1)
-    string("fpmath_mode", found.fpmath_mode)
-    integer("smallest", found.smallest, 1, 2**31 - 1)
-    integer("cache_capacity", found.cache_capacity, 1, 2**31 - 1)
-    if string("new_sizes", found.new_sizes) not in NEW_SIZES:
-        raise ArgumentError(f"new_sizes: {shown(found.new_sizes)}; expected 'compile' or 'eager'")
-    flag("reproducible", found.reproducible)
-    flag("finite_math", found.finite_math)
-    return found
+    options = BackendOptions()._replace(**named)  # type: ignore[arg-type]
+    if string("fallback", options.fallback) not in FALLBACKS:
+        raise ArgumentError(f"fallback: {shown(options.fallback)}; expected 'eager' or 'error'")
+    flag("prepare", options.prepare)
+    flag("frozen", options.frozen)
+    if options.threads is not None:
+        integer("threads", options.threads, 1, 2**31 - 1)
+    string("fpmath_mode", options.fpmath_mode)
+    integer("smallest", options.smallest, 1, 2**31 - 1)
+    integer("cache_capacity", options.cache_capacity, 1, 2**31 - 1)
+    if string("new_sizes", options.new_sizes) not in NEW_SIZES:
+        raise ArgumentError(f"new_sizes: {shown(options.new_sizes)}; expected 'compile' or 'eager'")
+    flag("reproducible", options.reproducible)
+    flag("finite_math", options.finite_math)
+    return options

@@ -78,16 +78,16 @@ def divided(
         UnsupportedError: PyTorch would have to run a call, and the options forbid it.
     """
     without_dead(gm.graph)
-    found = verdicts(gm.graph, known)
+    verdict_of = verdicts(gm.graph, known)
     for node in made_anew:
-        found.pop(node, None)
+        verdict_of.pop(node, None)
     strict = options.fallback == "error"
     taken = {
-        node: bool(node.users) and (not one.reason or (one.host and (strict or node in writes)))
-        for node, one in found.items()
+        node: bool(node.users) and (not verdict.reason or (verdict.host and (strict or node in writes)))
+        for node, verdict in verdict_of.items()
     }
     refused = {
-        node: one.reason for node, one in found.items() if one.reason and not taken[node] and not _is_result(node)
+        node: one.reason for node, one in verdict_of.items() if one.reason and not taken[node] and not _is_result(node)
     }
     if strict and refused:
         lines = [f"{name_of(node)}: {reason}" for node, reason in refused.items()]
@@ -97,15 +97,17 @@ def divided(
         hide_modules(node)
     partitioner = CapabilityBasedPartitioner(gm, _Supported(taken), allows_single_node_partition=True)
     proposed = _whole(gm, known, taken) or partitioner.propose_partitions()
-    for one in proposed:
-        _trim(one)
-        _with_results(one)
+    for proposal in proposed:
+        _trim(proposal)
+        _with_results(proposal)
     kept = []
-    for one in proposed:
-        if _is_worth(one, found, options.smallest) or (strict and one.nodes):
-            kept.append(one)
+    for proposal in proposed:
+        if _is_worth(proposal, verdict_of, options.smallest) or (strict and proposal.nodes):
+            kept.append(proposal)
         else:
-            refused.update((node, ALONE_REASON) for node in one.nodes if is_call(node) and not found[node].moves)
+            refused.update(
+                (node, ALONE_REASON) for node in proposal.nodes if is_call(node) and not verdict_of[node].moves
+            )
     with_channels_last(kept, saved)
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
     multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
@@ -113,7 +115,7 @@ def divided(
     left = joined(
         Left(name_of(node), reason, 1, multiplied.get(node.name, 0))
         for node, reason in refused.items()
-        if not _moves(node, found)
+        if not _moves(node, verdict_of)
     )
     named = {node.name: value for node, value in known.items()}
     partitioner.fuse_partitions(kept, prefix=PREFIX)
@@ -169,8 +171,8 @@ def _whole(gm: GraphModule, known: Mapping[FxNode, Any], taken: Mapping[FxNode, 
     return [Proposed(0, calls)] if calls and all(taken.get(node) for node in calls) else []
 
 
-def _moves(node: FxNode, found: Mapping[FxNode, Verdict]) -> bool:
-    return node in found and not found[node].reason and found[node].moves
+def _moves(node: FxNode, verdict_of: Mapping[FxNode, Verdict]) -> bool:
+    return node in verdict_of and not verdict_of[node].reason and verdict_of[node].moves
 
 
 def _trim(part: Proposed) -> None:
@@ -203,8 +205,8 @@ def _is_view(node: FxNode) -> bool:
     return is_call(source) and shares_memory(source)
 
 
-def _is_worth(part: Proposed, found: Mapping[FxNode, Verdict], smallest: int) -> bool:
-    work = [node for node in part.nodes if is_call(node) and not found[node].moves]
+def _is_worth(part: Proposed, verdict_of: Mapping[FxNode, Verdict], smallest: int) -> bool:
+    work = [node for node in part.nodes if is_call(node) and not verdict_of[node].moves]
     names = {str(node.target).split(".")[1] for node in work}
     return bool(names & HEAVY) or (len(work) >= smallest and bool(part.nodes))
 

@@ -41,9 +41,9 @@ def join_parts(gm: GraphModule) -> None:
             _rebuild(gm.graph, node, terms, groups)
             parts = [part.node for group in groups for part in group]
             zeros: list[Any] = [part.args[0] for part in parts]
-            for one in dict.fromkeys((node, *sums, *parts, *zeros)):
-                if not one.users:
-                    gm.graph.erase_node(one)
+            for unread in dict.fromkeys((node, *sums, *parts, *zeros)):
+                if not unread.users:
+                    gm.graph.erase_node(unread)
 
 
 def _is_sum(node: Any) -> bool:
@@ -52,9 +52,9 @@ def _is_sum(node: Any) -> bool:
         return False
     if node.args[0] is node.args[1]:  # each term counts twice
         return False
-    given: list[Any] = [argument.meta.get("val") if isinstance(argument, FxNode) else None for argument in node.args]
+    examples: list[Any] = [argument.meta.get("val") if isinstance(argument, FxNode) else None for argument in node.args]
     like = node.meta["val"]
-    return all(hasattr(one, "stride") and (one.shape, one.dtype) == (like.shape, like.dtype) for one in given)
+    return all(hasattr(one, "stride") and (one.shape, one.dtype) == (like.shape, like.dtype) for one in examples)
 
 
 def _terms(node: FxNode) -> tuple[list[FxNode], list[FxNode]]:
@@ -63,23 +63,23 @@ def _terms(node: FxNode) -> tuple[list[FxNode], list[FxNode]]:
     terms: list[FxNode] = []
     waiting: list[Any] = [*reversed(node.args)]
     while waiting:
-        one = waiting.pop()
-        if _is_sum(one) and len(one.users) == 1:
-            sums.append(one)
-            waiting += reversed(one.args)
+        term = waiting.pop()
+        if _is_sum(term) and len(term.users) == 1:
+            sums.append(term)
+            waiting += reversed(term.args)
         else:
-            terms.append(one)
+            terms.append(term)
     return sums, terms
 
 
 def _disjoint(terms: Iterable[FxNode]) -> list[list[ZeroPadded]]:
     """The terms that are disjoint parts along one axis, in the order of their places: two or more for each axis."""
-    found: dict[int, list[ZeroPadded]] = {}
+    by_axis: dict[int, list[ZeroPadded]] = {}
     for part in sorted(filter(None, map(_part, terms)), key=lambda part: part.start):
-        group = found.setdefault(part.axis, [])
+        group = by_axis.setdefault(part.axis, [])
         if not group or group[-1].end <= part.start:
             group.append(part)
-    return [group for group in found.values() if len(group) > 1 and (_is_full(group) or _is_static(group[0].node))]
+    return [group for group in by_axis.values() if len(group) > 1 and (_is_full(group) or _is_static(group[0].node))]
 
 
 def _part(node: FxNode) -> ZeroPadded | None:
@@ -120,8 +120,8 @@ def _rebuild(
 
     def call(target: Any, *args: Any) -> FxNode:
         made = graph.call_function(target, args)
-        given = torch.fx.node.map_arg(args, lambda one: one.meta["val"])
-        made.meta = {**node.meta, "val": target(*given)}
+        examples = torch.fx.node.map_arg(args, lambda one: one.meta["val"])
+        made.meta = {**node.meta, "val": target(*examples)}
         return made
 
     joined = {part.node: group for group in groups for part in group}
@@ -146,8 +146,8 @@ def _joined(call: Any, group: Sequence[ZeroPadded]) -> FxNode:
         source = call(aten.unsqueeze.default, part.source, axis) if is_selected else part.source
         pieces += [*zeros(part.start - at), source]
         at = part.end
-    found: FxNode = call(aten.cat.default, [*pieces, *zeros(like.shape[axis] - at)], axis)
-    return found
+    result: FxNode = call(aten.cat.default, [*pieces, *zeros(like.shape[axis] - at)], axis)
+    return result
 
 
 __all__ = ["join_parts"]

@@ -54,8 +54,8 @@ def register(op: object, function: Callable[[CustomCall], Any] | None) -> None:
         LOWERINGS.pop(name, None)
         return
     callable_of("function", function)
-    given = function
-    LOWERINGS[name] = lambda node: _results(node, given)
+    registered = function
+    LOWERINGS[name] = lambda node: _results(node, registered)
 
 
 def _results(node: AtenNode, function: Callable[[CustomCall], Any]) -> Any:
@@ -67,8 +67,8 @@ def _results(node: AtenNode, function: Callable[[CustomCall], Any]) -> Any:
         return node.emit.tensor(value) if hasattr(value, "shape") else value
 
     args = {name: tensor(node[name]) for name in node.fakes}
-    found = function(CustomCall(node.name, graph, args, node.like))
-    results = [*found] if isinstance(found, (tuple, list)) else [found]
+    returned = function(CustomCall(node.name, graph, args, node.like))
+    results = [*returned] if isinstance(returned, (tuple, list)) else [returned]
     wanted = len(node.like) if type(node.like) in (tuple, list) else 1
     if len(results) != wanted or not all(isinstance(result, LogicalTensor) for result in results):
         text = f"{node.name}: its registered function returns {counted(len(results), 'result')}"

@@ -89,9 +89,9 @@ class whole_ops(TorchFunctionMode):  # noqa: N801 - used as a function
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func is torch.nn.functional.interpolate:
-            found = _resized(*args, **(kwargs or {}))
-            if found is not None:
-                return found
+            resized = _resized(*args, **(kwargs or {}))
+            if resized is not None:
+                return resized
         if func is flex_attention and self.divides and not torch.compiler.is_dynamo_compiling():
             return dense_attention(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -116,17 +116,20 @@ def _resized(
     if align_corners is not None and "nearest" in name:
         return None
     stated = scale_factor if size is None else size
-    given = [*stated] if isinstance(stated, (list, tuple)) else [stated] * count  # torch.Size is a tuple
-    if len(given) != count or (size is not None and recompute_scale_factor):
+    stated_list = [*stated] if isinstance(stated, (list, tuple)) else [stated] * count  # torch.Size is a tuple
+    if len(stated_list) != count or (size is not None and recompute_scale_factor):
         return None
     dims = input.shape[2:]
     factors: list[Any] = [None] * count
     if size is not None:
-        sizes = given
+        sizes = stated_list
     elif recompute_scale_factor:
-        sizes = [torch.sym_int(math.floor(dim * factor)) for dim, factor in zip(dims, given, strict=True)]
+        sizes = [torch.sym_int(math.floor(dim * factor)) for dim, factor in zip(dims, stated_list, strict=True)]
     else:
-        sizes, factors = upsample_compute_output_size(input.shape, None, given), [float(one) for one in given]
+        sizes, factors = (
+            upsample_compute_output_size(input.shape, None, stated_list),
+            [float(one) for one in stated_list],
+        )
     corners = () if "nearest" in name else (bool(align_corners),)
     return getattr(torch.ops.onegraph, name).default(input, sizes, *corners, *factors)
 

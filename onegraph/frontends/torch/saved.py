@@ -92,13 +92,13 @@ def _is_of_images(node: FxNode) -> bool:
     """Whether ops that keep four axes make a tensor of the result of an op on images."""
     left, seen = [node], {node}
     while left:
-        one = left.pop()
-        target: Any = one.target
+        source_node = left.pop()
+        target: Any = source_node.target
         if getattr(target, "overloadpacket", None) in ON_IMAGES:
             return True
         if str(target) in RESHAPES or getattr(target, "is_view", False):
             continue
-        new = [source for source in one.all_input_nodes if source not in seen]
+        new = [source for source in source_node.all_input_nodes if source not in seen]
         seen.update(new)
         left += [source for source in new if target is operator.getitem or _rank(source) == 4]
     return False
@@ -115,14 +115,14 @@ def with_true_forms(gm: GraphModule, arguments: Sequence[Any]) -> None:
     Gradients have the data type of their results, which is that of PyTorch's kernels (``kernel_forms``).
     """
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    for node, given in zip(inputs, arguments, strict=True):
+    for node, argument in zip(inputs, arguments, strict=True):
         like = node.meta.get("val")
-        if hasattr(given, "stride") and hasattr(like, "stride") and given.dtype != like.dtype:
-            _cast(gm, node, given.dtype)
+        if hasattr(argument, "stride") and hasattr(like, "stride") and argument.dtype != like.dtype:
+            _cast(gm, node, argument.dtype)
             continue
-        if not hasattr(given, "stride") or not _is_picture(like) or given.stride() == like.stride():
+        if not hasattr(argument, "stride") or not _is_picture(like) or argument.stride() == like.stride():
             continue
-        node.meta["val"] = like.new_empty_strided(given.shape, given.stride())
+        node.meta["val"] = like.new_empty_strided(argument.shape, argument.stride())
         for user in [*node.users]:
             if str(user.target) in RESHAPES or getattr(user.target, "is_view", False):
                 _insert_dense(gm, node, user, like)

@@ -45,9 +45,9 @@ class Work:
         self.reason = ""
         self.counts = Counter[str]()
 
-    def add(self, given: Sequence[Any]) -> None:
+    def add(self, arguments: Sequence[Any]) -> None:
         """Count a compilation for the sizes of these inputs."""
-        self.counts[", ".join([str(tuple(one.shape)) if hasattr(one, "shape") else str(one) for one in given])] += 1
+        self.counts[", ".join([str(tuple(one.shape)) if hasattr(one, "shape") else str(one) for one in arguments])] += 1
 
     def drop(self, count: int, capacity: int) -> None:
         """Count dropped graphs, and warn of the first."""
@@ -80,12 +80,12 @@ class BySizes:
         self._busy = 0  # the process in which a thread compiles
         self._failed: set[tuple[Any, ...]] = set()  # keys for which a thread could not compile
 
-    def run(self, *given: Any) -> Any:
+    def run(self, *arguments: Any) -> Any:
         """Run for these inputs."""
-        key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in given])
-        return (self._found(key) or self._meanwhile(key, given) or self._made(key, given))(*given)
+        key = tuple([one if type(one) in (int, float, bool) else (one.shape, one.stride()) for one in arguments])
+        return (self._found(key) or self._meanwhile(key, arguments) or self._made(key, arguments))(*arguments)
 
-    def _meanwhile(self, key: tuple[Any, ...], given: Sequence[Any]) -> Function | None:
+    def _meanwhile(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Function | None:
         """PyTorch's answer, while a thread compiles for this key or another one; None if calls of the key wait."""
         if self.eager is None:
             return None
@@ -95,14 +95,14 @@ class BySizes:
             self.work.answered += 1
             if self._busy != os.getpid():  # a fork leaves the thread behind
                 self._busy, count = os.getpid(), ThreadCount().before
-                threading.Thread(target=self._make, args=(key, given, count), name=NAME).start()
+                threading.Thread(target=self._make, args=(key, arguments, count), name=NAME).start()
         return self.eager
 
-    def _make(self, key: tuple[Any, ...], given: Sequence[Any], count: int) -> None:
+    def _make(self, key: tuple[Any, ...], arguments: Sequence[Any], count: int) -> None:
         """Compile with so many threads of the library. After an error, the next call with these sizes raises it."""
         try:
             ThreadCount().use(count)
-            self._made(key, given)
+            self._made(key, arguments)
         except Exception:
             self._failed.add(key)
         finally:
@@ -110,18 +110,18 @@ class BySizes:
 
     def _found(self, key: tuple[Any, ...]) -> Function | None:
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            function = self._kept.get(key)
+            if function is not None:
                 self._kept.move_to_end(key)
-            return found
+            return function
 
-    def _made(self, key: tuple[Any, ...], given: Sequence[Any]) -> Function:
+    def _made(self, key: tuple[Any, ...], arguments: Sequence[Any]) -> Function:
         with compile_lock:  # tracing changes settings of all threads
             made = self._found(key)
             if made is not None:
                 return made
-            made = self.compiled(given)
-            self.work.add(given)
+            made = self.compiled(arguments)
+            self.work.add(arguments)
             with self._lock:
                 self._kept[key] = made
                 dropped = [self._kept.popitem(last=False) for _ in range(len(self._kept) - self.capacity)]

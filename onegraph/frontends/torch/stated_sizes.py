@@ -52,10 +52,10 @@ def value_of(expression: Any, known: Mapping[Any, Any]) -> Any:
     if isinstance(expression, sympy.Pow) and type(operands[1]) is int and operands[1] >= 0:
         operands = [operands[0]] * operands[1]
     if isinstance(expression, (sympy.Mul, sympy.Pow, sympy.Add)):
-        found = 0 if isinstance(expression, sympy.Add) else 1
+        result = 0 if isinstance(expression, sympy.Add) else 1
         for operand in operands:
-            found = found + operand if isinstance(expression, sympy.Add) else found * operand
-        return found
+            result = result + operand if isinstance(expression, sympy.Add) else result * operand
+        return result
     if type(expression) in EXPRESSIONS and operands:
         return EXPRESSIONS[type(expression)](*operands)
     raise NoParametersError(f"a size is {expression}")
@@ -78,14 +78,14 @@ def _scaled(expression: Any, known: Mapping[Any, Any]) -> Any:
 def solved_symbols(stated: Sequence[Any]) -> set[Any]:
     """The symbols that follow from dims of which PyTorch states these, as sums of multiples of them."""
     expressions = [sympy.expand(one.node.expr) for one in stated if type(one) is torch.SymInt]
-    found, before = set[Any](), -1
-    while len(found) > before:
-        before = len(found)
+    solved, before = set[Any](), -1
+    while len(solved) > before:
+        before = len(solved)
         for expression in expressions:
-            terms = [one.as_coeff_Mul()[1] for one in sympy.Add.make_args(expression) if one.free_symbols - found]
+            terms = [one.as_coeff_Mul()[1] for one in sympy.Add.make_args(expression) if one.free_symbols - solved]
             if len(terms) == 1 and isinstance(terms[0], sympy.Symbol):
-                found.add(terms[0])
-    return found
+                solved.add(terms[0])
+    return solved
 
 
 class Solved(NamedTuple):
@@ -118,8 +118,10 @@ class StatedSizes:
 
     def __init__(self, stated: Sequence[Any], dims: Sequence[int], layouts: int = 0) -> None:
         self._expressions = [
-            sympy.expand(one.node.expr) if type(one) is torch.SymInt and dim not in SPECIAL else sympy.Integer(dim)
-            for one, dim in zip(stated, dims, strict=True)
+            sympy.expand(stated_dim.node.expr)
+            if type(stated_dim) is torch.SymInt and dim not in SPECIAL
+            else sympy.Integer(dim)
+            for stated_dim, dim in zip(stated, dims, strict=True)
         ]
         self._solved, self._ones, self.known = list[Solved](), dict[Any, int](), dict[Any, Any]()
         values, self.layouts = self._solve(dims), layouts
@@ -131,7 +133,7 @@ class StatedSizes:
 
     def _solve(self, dims: Sequence[int]) -> list[int]:
         """Find dims that give the symbols, simple ones first; the values of the sizes."""
-        values, found, left = dict[Any, int](), list[int](), dict.fromkeys(range(len(dims)))
+        values, solution, left = dict[Any, int](), list[int](), dict.fromkeys(range(len(dims)))
         while left:
             for is_last in (False, True):
                 solved = next(filter(None, (self._linear(place, values, is_last) for place in left)), None)
@@ -144,11 +146,11 @@ class StatedSizes:
             values[solved.expression] = value
             if value > 1:
                 self._solved.append(solved)
-                found.append(value)
+                solution.append(value)
             else:  # the dim stays as it is
                 self._ones[solved.expression] = value
             del left[solved.place]
-        return found
+        return solution
 
     def _linear(self, place: int, values: Mapping[Any, Any], is_last: bool) -> Solved | None:
         """The dim as a function of a symbol; if ``is_last``, of whatever it is a function of."""
@@ -157,20 +159,20 @@ class StatedSizes:
             return None
         terms = [one.as_coeff_Mul() for one in sympy.Add.make_args(sympy.expand(expression))]
         unknown = [(factor, term) for factor, term in terms if not _is_known(term, values)]
-        (factor, term), *others = unknown
-        if others or not isinstance(factor, sympy.Integer) or not isinstance(term, sympy.Symbol):
+        (factor, term), *further = unknown
+        if further or not isinstance(factor, sympy.Integer) or not isinstance(term, sympy.Symbol):
             if not is_last:
                 return None
-            if others or not isinstance(factor, sympy.Integer):
+            if further or not isinstance(factor, sympy.Integer):
                 return Solved(place, expression, 1, sympy.Integer(0))
         return Solved(place, term, int(factor), sympy.expand(expression) - factor * term)
 
     def sizes(self, dims: Sequence[int]) -> list[int] | None:
         """The sizes in the dims of all inputs; None if the dims are not those that follow from the sizes."""
-        found: list[int] = []
+        solution: list[int] = []
         for place, factor, rest in self._steps:
-            found.append((dims[place] - rest(found)[0]) // factor)
-        return found if self._forms(found) == [*dims] else None
+            solution.append((dims[place] - rest(solution)[0]) // factor)
+        return solution if self._forms(solution) == [*dims] else None
 
     def opened(self, dims: Sequence[int], symbols: Sequence[Any]) -> list[Any]:
         """The dims with symbols in the place of sizes."""

@@ -46,12 +46,12 @@ class Left:
 
 def joined(calls: Iterable[Left]) -> list[Left]:
     """The calls, with those of one op and reason as one record, the most frequent first."""
-    found: dict[tuple[str, str], Left] = {}
-    for one in calls:
-        before = found.get((one.op, one.reason), Left(one.op, one.reason, 0))
-        total = before.count + one.count, before.products + one.products
-        found[one.op, one.reason] = Left(one.op, one.reason, *total)
-    return sorted(found.values(), key=lambda one: -one.count)
+    by_reason: dict[tuple[str, str], Left] = {}
+    for left in calls:
+        before = by_reason.get((left.op, left.reason), Left(left.op, left.reason, 0))
+        total = before.count + left.count, before.products + left.products
+        by_reason[left.op, left.reason] = Left(left.op, left.reason, *total)
+    return sorted(by_reason.values(), key=lambda one: -one.count)
 
 
 @dataclass
@@ -208,8 +208,8 @@ def add(region: RegionStatistics) -> None:
     """Count a region, and log what PyTorch runs of it."""
     with _lock:
         _regions.append(region)
-    for one in region.left:
-        log.info("%s graph: PyTorch runs %d %s: %s", region.kind, one.count, one.op, one.reason)
+    for left in region.left:
+        log.info("%s graph: PyTorch runs %d %s: %s", region.kind, left.count, left.op, left.reason)
 
 
 def statistics() -> Statistics:

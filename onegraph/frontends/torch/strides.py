@@ -103,24 +103,26 @@ def _of_sequences(node: FxNode, like: Any) -> tuple[int, ...]:
 
 def _of_elements(node: FxNode, like: Any) -> tuple[int, ...] | None:
     """The strides of an op on elements: PyTorch orders the axes of all such ops in one way."""
-    given = [argument.meta["val"] for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, FxNode)]
+    examples = [
+        argument.meta["val"] for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, FxNode)
+    ]
     target: Any = node.target
     kinds = [str(argument.type) for argument in target._schema.arguments]
     numbers = sum(
         kind == "Tensor" and type(argument) in (int, float, bool)
         for kind, argument in zip(kinds, node.args, strict=False)
     ) + ("Scalar" in target._overloadname and target not in BARE_NUMBERS)
-    given += [torch.empty((), device="meta")] * numbers  # a number in the place of a tensor is one of the tensors
-    if len(given) not in ON_ELEMENTS:
+    examples += [torch.empty((), device="meta")] * numbers  # a number in the place of a tensor is one of the tensors
+    if len(examples) not in ON_ELEMENTS:
         return None
-    stands = [_stand(one) for one in given]
+    stands = [_stand(one) for one in examples]
     with _disable_current_modes():
-        made = ON_ELEMENTS[len(given)](*stands)
+        made = ON_ELEMENTS[len(examples)](*stands)
         if made.shape != like.shape:
             return None
-        if all(one.shape == like.shape for one in given):  # the quick way of kernels, which meta tensors do not take
+        if all(one.shape == like.shape for one in examples):  # the quick way of kernels, which meta tensors do not take
             for order in FORMATS[: 2 if like.dim() == 4 else 1]:
-                if all(one.is_contiguous(memory_format=order) for one in given):
+                if all(one.is_contiguous(memory_format=order) for one in examples):
                     return tuple(torch.empty(like.shape, device="meta", memory_format=order).stride())
     return tuple(made.stride())
 

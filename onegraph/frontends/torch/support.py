@@ -62,22 +62,22 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any], *, by_parts: bool = Fa
         known: what is the same in every call.
         by_parts: whether complex tensors may be real ones with an axis for both parts, as inside of one graph.
     """
-    found: dict[FxNode, Verdict] = {}
+    verdict_of: dict[FxNode, Verdict] = {}
     seen: dict[object, Verdict] = {}
     for node in graph.nodes:
         if node.op == "call_function" and is_higher_order(node.target) and not _is_check(node):
             is_taken = str(node.target) in HIGHER
-            found[node] = _verdict(node, known, by_parts) if is_taken else Verdict(HIGHER_ORDER_REASON)
+            verdict_of[node] = _verdict(node, known, by_parts) if is_taken else Verdict(HIGHER_ORDER_REASON)
         if node in known or not is_call(node):
             continue
         key = _key(node)
         if key not in seen:
             seen[key] = _verdict(node, known, by_parts)
-        found[node] = seen[key]
+        verdict_of[node] = seen[key]
     for node in graph.nodes:  # a result of a call is taken with the call
-        if node.target is operator.getitem and node.args[0] in found:
-            found[node] = found[node.args[0]]
-    return found
+        if node.target is operator.getitem and node.args[0] in verdict_of:
+            verdict_of[node] = verdict_of[node.args[0]]
+    return verdict_of
 
 
 def _is_check(node: FxNode) -> bool:
@@ -143,8 +143,8 @@ def _verdict(node: FxNode, known: Mapping[FxNode, Any], by_parts: bool) -> Verdi
     if is_higher_order(node.target) and not _are_static(node):
         return Verdict("PyTorch runs a body whose sizes change from call to call")
     try:
-        for one in (*[source.meta.get("val") for source in sources], _used(node)):
-            text = _refusal(one, by_parts)
+        for example in (*[source.meta.get("val") for source in sources], _used(node)):
+            text = _refusal(example, by_parts)
             if text:
                 return Verdict(text)
         return _tried(node, known)
@@ -157,8 +157,8 @@ def _verdict(node: FxNode, known: Mapping[FxNode, Any], by_parts: bool) -> Verdi
 def _are_static(node: FxNode) -> bool:
     """Whether no size in the bodies of a call, or of what it reads and returns, is symbolic."""
     inside = [one for module in modules_of(node).values() for one in module.graph.nodes]
-    found = [one.meta.get("val") for one in (node, *_sources(node), *inside)]
-    flat = [one for value in found for one in (value if type(value) in (tuple, list) else [value])]
+    examples = [one.meta.get("val") for one in (node, *_sources(node), *inside)]
+    flat = [one for value in examples for one in (value if type(value) in (tuple, list) else [value])]
     dims = [dim for one in flat for dim in (one.shape if hasattr(one, "stride") else [one])]
     return not any(isinstance(dim, (torch.SymInt, torch.SymFloat, torch.SymBool)) for dim in dims)
 
@@ -178,15 +178,15 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
         is_parameter = source in known and str(node.target).startswith(READS_KNOWN)
         values[source] = array_of(known[source]) if is_parameter else _stand_in(graph, source.name, metas[source])
     metas[node] = concrete(node.meta["val"])
-    found = lower_call(node, values, metas, emit)
+    lowered = lower_call(node, values, metas, emit)
     like = metas[node]
     if type(like) in (tuple, list):
         used = {place for user in node.users for place in _places(user)}
-        if any(found[place] is None for place in used):
+        if any(lowered[place] is None for place in used):
             return Verdict("a result that no op computes")
-        pairs = [(found[place], like[place]) for place in used]
+        pairs = [(lowered[place], like[place]) for place in used]
     else:
-        pairs = [(found, like)]
+        pairs = [(lowered, like)]
     if not all(result_fits(result, fake) for result, fake in pairs):
         return Verdict("the lowered ops have another shape or data type")
     kinds = [op.kind for op in graph.ops if op.edition == HOST and not _is_free(op)]

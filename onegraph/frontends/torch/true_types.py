@@ -118,8 +118,8 @@ def _format_of(source: Any) -> Any:
 
 def _likes_of_norm(node: FxNode) -> list[Any]:
     """The results of a normalization in the data types of PyTorch's kernel."""
-    given = [argument.meta["val"] if hasattr(argument, "meta") else argument for argument in node.args]
-    source, *parameters = [getattr(one, "dtype", None) for one in given[:5]]
+    examples = [argument.meta["val"] if hasattr(argument, "meta") else argument for argument in node.args]
+    source, *parameters = [getattr(one, "dtype", None) for one in examples[:5]]
     kept = torch.float32 if torch.float32 in parameters else source
     results = node.meta["val"]
     dtypes = [source, kept, kept]

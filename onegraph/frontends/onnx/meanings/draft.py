@@ -59,9 +59,9 @@ class NodeDraft:
         made.attribute.extend(self.attrs.values())
         return [*self.before, made, *self.after]
 
-    def refuse(self, given: str, expected: str) -> FormatError:
+    def refuse(self, problem: str, expected: str) -> FormatError:
         """The error for a form that has no newer one."""
-        return FormatError(self.where, given, expected)
+        return FormatError(self.where, problem, expected)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute."""
@@ -69,9 +69,9 @@ class NodeDraft:
 
     def pop(self, name: str, default: Any = None) -> Any:
         """The value of an attribute, which the new form lacks."""
-        found = self.get(name, default)
+        result = self.get(name, default)
         self.attrs.pop(name, None)
-        return found
+        return result
 
     def set(self, **values: int | float | str) -> None:
         """Give attributes these values."""
@@ -90,9 +90,9 @@ class NodeDraft:
     def constant(self, array: Array) -> str:
         """The name of a constant."""
         made = TensorProto(dims=array.shape, data_type=NUMBERS[OF_NUMPY[array.dtype]], raw_data=array.tobytes())
-        found = self.add("Constant", [], value=made)
-        self.known[found] = array
-        return found
+        result = self.add("Constant", [], value=made)
+        self.known[result] = array
+        return result
 
     def add(self, kind: str, inputs: Sequence[str], **attrs: Any) -> str:
         """The result of a node before the node."""
@@ -171,8 +171,8 @@ def renames(attr: str, **values: str) -> Step:
     """The step that gives values of an attribute their new names."""
 
     def step(draft: NodeDraft) -> None:
-        found = draft.get(attr)
-        word = found.decode() if type(found) is bytes else found
+        content = draft.get(attr)
+        word = content.decode() if type(content) is bytes else content
         if word in values:
             draft.set(**{attr: values[word]})
 

@@ -19,11 +19,11 @@ def aligned(draft: NodeDraft) -> None:
     first, second = draft.facts.rank_of(0), draft.facts.rank_of(1)
     if first is None or second is None:
         raise NotLowered("the attribute axis beside operands of unknown rank")
-    behind = first - axis % max(first, 1) - second
-    if behind < 0:
+    trailing = first - axis % max(first, 1) - second
+    if trailing < 0:
         raise draft.refuse(f"axis={axis} for operands of {first} and {second} axes", "an axis that both have room for")
-    if behind:
-        axes = draft.constant(np.arange(second, second + behind))
+    if trailing:
+        axes = draft.constant(np.arange(second, second + trailing))
         draft.put(1, draft.add("Unsqueeze", [draft.inputs[1], axes]))
 
 

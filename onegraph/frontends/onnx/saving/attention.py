@@ -34,20 +34,20 @@ class _Heads:
     ) -> NodeValue:
         """(batch, heads, queries, keys)."""
         product = self.together(query, self.size).op("MatMul", key.transpose((0, 1, 3, 2)))
-        found = self.apart(product, self.keys) * scale_of(call)
+        result = self.apart(product, self.keys) * scale_of(call)
         if call.schema.has_attribute("softcap") and (limit := call.f32("softcap")):
-            found = (found / limit).op("Tanh") * limit
+            result = (result / limit).op("Tanh") * limit
         if mask is not None:
             is_kept = mask.dtype is DataType.boolean
-            found = found + (_zero_or(mask, found) if is_kept else mask.cast(found.dtype))
+            result = result + (_zero_or(mask, result) if is_kept else mask.cast(result.dtype))
         if lengths is not None:
-            return self._within(call, found, lengths)
+            return self._within(call, result, lengths)
         if call.flag("causal"):
-            behind = np.arange(self.keys) - np.arange(self.queries)[:, None] - call.s64("past")
+            distance = np.arange(self.keys) - np.arange(self.queries)[:, None] - call.s64("past")
             window = call.s64("window")
-            seen = (behind <= 0) & ((window == 0) | (behind > -window))
-            found = query.body.constant(seen).where(found, -np.inf)
-        return found
+            seen = (distance <= 0) & ((window == 0) | (distance > -window))
+            result = query.body.constant(seen).where(result, -np.inf)
+        return result
 
     def mixed(self, scores: NodeValue, value: NodeValue) -> tuple[NodeValue, ...]:
         """The values mixed by the shares, and the logarithm of the sum of the exponentials of the scores."""

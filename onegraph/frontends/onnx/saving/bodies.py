@@ -27,10 +27,10 @@ class Written(Expression):
     def __init__(self, value: NodeValue) -> None:
         self.value = value
 
-    def op(self, kind: str, *others: Operand) -> Expression:
+    def op(self, kind: str, *operands: Operand) -> Expression:
         """See :class:`Expression`."""
         src = self.value
-        values: list[Any] = [one.value if isinstance(one, Written) else one for one in others]
+        values: list[Any] = [one.value if isinstance(one, Written) else one for one in operands]
         if kind == "Select":
             return Written(src.where(*values))
         if kind in COMPARISONS:
@@ -69,5 +69,5 @@ NODES_ALONE = {"BatchNormInference", "GELU"}
 @composes(*BODIES.keys() - NODES_ALONE)
 def by_body(call: Call, *inputs: NodeValue | None) -> tuple[NodeValue, ...]:
     """The results of the body of an op."""
-    found = expand(call, [None if value is None else Written(value) for value in inputs])
-    return tuple([one.value for one in found if isinstance(one, Written)])
+    expressions = expand(call, [None if value is None else Written(value) for value in inputs])
+    return tuple([one.value for one in expressions if isinstance(one, Written)])

@@ -29,10 +29,10 @@ class NodeValue:
     dtype: DataType
 
     def op(
-        self, kind: str, *others: NodeValue | float | None, dtype: DataType | None = None, **attrs: Attr
+        self, kind: str, *operands: NodeValue | float | None, dtype: DataType | None = None, **attrs: Attr
     ) -> NodeValue:
         """The result of a node on this tensor and others."""
-        return self.body.node(kind, [self, *others], dtype=dtype, **attrs)
+        return self.body.node(kind, [self, *operands], dtype=dtype, **attrs)
 
     def cast(self, dtype: DataType, **attrs: Attr) -> NodeValue:
         """The tensor in another data type."""
@@ -48,8 +48,8 @@ class NodeValue:
 
     def reduce(self, kind: str, axes: Iterable[int], keep: bool = True) -> NodeValue:
         """A reduction over axes, such as ReduceSum; over no axes it changes nothing."""
-        found = sorted(axes)
-        return self.op(kind, self.body.numbers(*found), keepdims=int(keep), noop_with_empty_axes=1)
+        sorted_axes = sorted(axes)
+        return self.op(kind, self.body.numbers(*sorted_axes), keepdims=int(keep), noop_with_empty_axes=1)
 
     def dims(self) -> NodeValue:
         """The shape of the tensor when the model runs."""
@@ -57,14 +57,16 @@ class NodeValue:
 
     def where(self, first: NodeValue | float, second: NodeValue | float) -> NodeValue:
         """The elements of one tensor where this boolean tensor holds, else those of the other."""
-        some = first if isinstance(first, NodeValue) else second
-        assert isinstance(some, NodeValue)
-        pair = [one if isinstance(one, NodeValue) else self.body.scalar(one, some.dtype) for one in (first, second)]
-        return self.body.node("Where", [self, *pair], dtype=some.dtype)
+        model_value = first if isinstance(first, NodeValue) else second
+        assert isinstance(model_value, NodeValue)
+        pair = [
+            one if isinstance(one, NodeValue) else self.body.scalar(one, model_value.dtype) for one in (first, second)
+        ]
+        return self.body.node("Where", [self, *pair], dtype=model_value.dtype)
 
-    def compare(self, kind: str, other: NodeValue | float) -> NodeValue:
+    def compare(self, kind: str, second: NodeValue | float) -> NodeValue:
         """A boolean tensor."""
-        return self.op(kind, other, dtype=DataType.boolean)
+        return self.op(kind, second, dtype=DataType.boolean)
 
     def __add__(self, other: NodeValue | float) -> NodeValue:
         return self.op("Add", other)
@@ -115,18 +117,18 @@ class FunctionBody:
 
     def free(self, name: str) -> str:
         """A name that no other value has."""
-        found, number = name, 1
-        while found in self.taken:
+        free_name, number = name, 1
+        while free_name in self.taken:
             number += 1
-            found = f"{name}_{number}"
-        self.taken.add(found)
-        return found
+            free_name = f"{name}_{number}"
+        self.taken.add(free_name)
+        return free_name
 
     def constant(self, array: Array, name: str = "constant") -> NodeValue:
         """A tensor with known contents."""
-        found = self.free(name)
-        self.constants[found] = array
-        return NodeValue(self, found, OF_NUMPY[array.dtype])
+        result = self.free(name)
+        self.constants[result] = array
+        return NodeValue(self, result, OF_NUMPY[array.dtype])
 
     def scalar(self, number: object, dtype: DataType) -> NodeValue:
         """A number as a tensor without axes."""
@@ -156,8 +158,8 @@ class FunctionBody:
             pushed = self._before_transposes(kind, values, dtype or first.dtype, attrs)
             if pushed is not None:
                 return pushed
-        (found,) = self.nodes_results(kind, values, [dtype or first.dtype], **attrs)
-        return found
+        (result,) = self.nodes_results(kind, values, [dtype or first.dtype], **attrs)
+        return result
 
     def nodes_results(
         self,
@@ -169,10 +171,10 @@ class FunctionBody:
     ) -> tuple[NodeValue, ...]:
         """The results of a new node with several outputs; one without a data type is left out, and not returned."""
         names = ["" if dtype is None else self.free(f"{self.op}/{kind}" if self.op else kind) for dtype in dtypes]
-        given = ["" if input_ is None else input_.name for input_ in inputs]
-        while given and not given[-1]:
-            given.pop()
-        made = UnwrittenNode(kind, given, names, attrs, domain, self.op, kind in HELPERS)
+        names_of_inputs = ["" if input_ is None else input_.name for input_ in inputs]
+        while names_of_inputs and not names_of_inputs[-1]:
+            names_of_inputs.pop()
+        made = UnwrittenNode(kind, names_of_inputs, names, attrs, domain, self.op, kind in HELPERS)
         self.nodes.append(made)
         self._made.update((name, made) for name in names if name)
         return tuple(
@@ -202,8 +204,8 @@ class FunctionBody:
             return self.transpose(NodeValue(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
         if node is not None and (node.kind == "DequantizeLinear" or self._is_cast_constant(node)):
             return self._through(node, value, order)
-        (found,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
-        return found
+        (result,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
+        return result
 
     def _is_cast_constant(self, node: UnwrittenNode) -> bool:
         return node.kind == "Cast" and node.inputs[0] in self.constants
@@ -211,14 +213,14 @@ class FunctionBody:
     def _through(self, node: UnwrittenNode, value: NodeValue, order: tuple[int, ...]) -> NodeValue:
         """The node on a transposed tensor. A DequantizeLinear so stays beside the node that reads it."""
         node.is_helper = True
-        data, *others = (NodeValue(self, name, value.dtype) for name in node.inputs)
+        data, *operands = (NodeValue(self, name, value.dtype) for name in node.inputs)
         attrs = dict(node.attrs)
         if "block_size" in attrs:
-            others = [one.transpose(order) for one in others]
+            operands = [one.transpose(order) for one in operands]
         if "axis" in attrs:
             attrs["axis"] = order.index(int(attrs["axis"]))
-        (found,) = self.nodes_results(node.kind, [data.transpose(order), *others], [value.dtype], **attrs)
-        return found
+        (result,) = self.nodes_results(node.kind, [data.transpose(order), *operands], [value.dtype], **attrs)
+        return result
 
     def _before_transposes(
         self, kind: str, values: Sequence[NodeValue | None], dtype: DataType, attrs: Mapping[str, Attr]
@@ -244,8 +246,8 @@ class FunctionBody:
                 moved.append(self.constant(np.ascontiguousarray(whole.transpose(back)), f"{value.name}_transposed"))
             else:
                 return None
-        (found,) = self.nodes_results(kind, moved, [dtype], **attrs)
-        return self.transpose(found, order)
+        (result,) = self.nodes_results(kind, moved, [dtype], **attrs)
+        return self.transpose(result, order)
 
     def without_unused(self, results: Iterable[str]) -> list[UnwrittenNode]:
         """The nodes but those helpers whose results nothing reads."""
@@ -315,11 +317,11 @@ class Functions:
 
     def _import(self, function: onnx.FunctionProto) -> None:
         """Let a function import the op set of the model, and note its other domains."""
-        for one in function.opset_import:
-            if one.domain in ("", "ai.onnx"):
-                one.version = self.opset
+        for import_ in function.opset_import:
+            if import_.domain in ("", "ai.onnx"):
+                import_.version = self.opset
             else:
-                self.imports[one.domain] = max(one.version, self.imports.get(one.domain, 1))
+                self.imports[import_.domain] = max(import_.version, self.imports.get(import_.domain, 1))
 
     def _kept(self, made: onnx.FunctionProto, kind: str) -> str:
         key = made.SerializeToString(deterministic=True)

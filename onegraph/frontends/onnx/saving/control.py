@@ -38,7 +38,7 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
     states, slices = ([f"{letter}{number}" for number in range(size)] for letter, size in zip("sx", (count, scanned)))  # noqa: B905
     outer = [*[f"first_{name}" for name in (*states, *slices)]]
     fixed = [f"c{number}" for number in range(len(values) - len(outer))]
-    given = dict(zip([*outer, *fixed], values, strict=True))
+    ports = dict(zip([*outer, *fixed], values, strict=True))
     dtypes = {f"s{number}": value.dtype for number, value in enumerate(values[:count])}
     dtypes |= {f"x{number}": value.dtype for number, value in enumerate(values[count : count + scanned])}
     ends = [f"t{number}" for number in range(count)] + _ends("y", call)[: (call.n_outputs or 0) - count]
@@ -47,8 +47,8 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
             raise UnsupportedError("a Loop puts slices together along its first axis, in the order of the iterations")
         inputs: Mapping[str, DataType] = {SINGLE[0]: DataType.s64, SINGLE[1]: DataType.boolean, **dtypes}
         body = _graph(trips, graph, inputs, ["going", *ends])
-        given = {"trips": trips, "condition": condition, **given}
-        return _called(call, "Loop", ["trips", "condition", *outer], {"body": body}, given)
+        ports = {"trips": trips, "condition": condition, **ports}
+        return _called(call, "Loop", ["trips", "condition", *outer], {"body": body}, ports)
     going = graph.outputs["going"].value
     limit, first = (
         None if input_ is None or input_.value is None else input_.value.reshape(-1)[0] for input_ in call.inputs[:2]
@@ -65,7 +65,7 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
     if results:
         attrs["scan_output_axes"] = [*call.s64s("result_axes")] or [0] * results
         attrs["scan_output_directions"] = [*call.s64s("result_reversed")] or [0] * results
-    return _called(call, "Scan", outer, attrs, given)
+    return _called(call, "Scan", outer, attrs, ports)
 
 
 def _body(call: Call, name: str) -> DataGraph:
@@ -81,29 +81,29 @@ def _graph(value: NodeValue, graph: DataGraph, inputs: Mapping[str, DataType], e
     model, constants = value.body.functions.exported(graph)
     made: onnx.GraphProto = model.graph
     made.name = "body"
-    given = {one.name: one for one in made.input}
+    by_name = {one.name: one for one in made.input}
     del made.input[:]
     for name, dtype in inputs.items():
-        made.input.append(given.get(name) or helper.make_tensor_value_info(name, NUMBERS[dtype], []))
+        made.input.append(by_name.get(name) or helper.make_tensor_value_info(name, NUMBERS[dtype], []))
     outputs = {one.name: one for one in made.output}
     del made.output[:]
     made.output.extend([outputs[name] for name in ends])
     made.initializer.extend([numpy_helper.from_array(array, name) for name, array in constants.items()])
-    for one in (*[one for one in made.input if one.name not in SINGLE], *made.output):
-        one.type.tensor_type.ClearField("shape")
+    for end in (*[one for one in made.input if one.name not in SINGLE], *made.output):
+        end.type.tensor_type.ClearField("shape")
     return made
 
 
 def _called(
-    call: Call, kind: str, inputs: list[str], attrs: Mapping[str, Any], given: Mapping[str, NodeValue]
+    call: Call, kind: str, inputs: list[str], attrs: Mapping[str, Any], ports: Mapping[str, NodeValue]
 ) -> tuple[NodeValue, ...]:
     """The results of a function that has the node."""
     names = [f"result_{number}" for number in range(call.n_outputs or 0)]
     node = helper.make_node(kind, inputs, names, **attrs)
-    functions = next(iter(given.values())).body.functions
+    functions = next(iter(ports.values())).body.functions
     opsets = [helper.make_opsetid("", functions.opset)]
     opsets += [helper.make_opsetid(one, 1) for one in sorted({DOMAIN, *functions.imports})]
-    made = helper.make_function(DOMAIN, f"{kind}Body", [*given], names, [node], opsets)
+    made = helper.make_function(DOMAIN, f"{kind}Body", [*ports], names, [node], opsets)
     name = functions.added(made)
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 0)]
-    return next(iter(given.values())).body.nodes_results(name, [*given.values()], dtypes, DOMAIN)
+    return next(iter(ports.values())).body.nodes_results(name, [*ports.values()], dtypes, DOMAIN)

@@ -206,8 +206,8 @@ def running(call: Call, src: NodeValue) -> NodeValue:
 
 @writes("host Range")
 def range_(call: Call, *ends: NodeValue) -> NodeValue:
-    first, *others = (end.op("Reshape", end.body.numbers()) for end in ends)
-    return first.op("Range", *others)
+    first, *bounds = (end.op("Reshape", end.body.numbers()) for end in ends)
+    return first.op("Range", *bounds)
 
 
 @writes("host OnnxNode")

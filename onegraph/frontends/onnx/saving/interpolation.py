@@ -35,7 +35,7 @@ def interpolate(call: Call, src: NodeValue, sizes: NodeValue | None = None) -> N
             inner = (now * scales).op("Floor").cast(DataType.s64)
         target = dims.op("Gather", body.numbers(0, 1), axis=0).op("Concat", inner, axis=0)
     nearest = call.string("mode") == "nearest"
-    found = data.op(
+    result = data.op(
         "Resize",
         None,
         None,
@@ -44,7 +44,7 @@ def interpolate(call: Call, src: NodeValue, sizes: NodeValue | None = None) -> N
         coordinate_transformation_mode=call.string("coordinate_transformation_mode"),
         nearest_mode="round_prefer_ceil",
     )
-    return channels_back(found, data_format, rank)
+    return channels_back(result, data_format, rank)
 
 
 def weights_along(call: Call, old: int, new: int) -> NDArray[np.float32]:
@@ -72,11 +72,11 @@ def interpolate_backward(call: Call, src: NodeValue, diff_dst: NodeValue, sizes:
     old = known_dims_of(call, spatial(call.shape("src"), data_format), "src")
     gradient = call.shape("diff_dst")
     new = known_dims_of(call, None if gradient is None else spatial(gradient, data_format), "diff_dst")
-    found = channels_first(diff_dst, data_format, rank)
+    result = channels_first(diff_dst, data_format, rank)
     for axis, (before, after) in enumerate(zip(old, new, strict=True), 2):
         # A product with the matrix along the last axis, with which the axis changes places.
         turn = [*range(rank)]
         turn[axis], turn[-1] = turn[-1], turn[axis]
-        found = found.transpose(turn).op("MatMul", body.constant(weights_along(call, before, after)))
-        found = found.transpose(turn)
-    return channels_back(found, data_format, rank)
+        result = result.transpose(turn).op("MatMul", body.constant(weights_along(call, before, after)))
+        result = result.transpose(turn)
+    return channels_back(result, data_format, rank)

@@ -75,14 +75,14 @@ def _renew(nodes: Any, versions: Mapping[str, int], types: Mapping[str, onnx.Typ
     """Write nodes, and those in their graphs, in the terms of newer op sets."""
     made: list[onnx.NodeProto] = []
     for node in nodes:
-        found = None
+        renewed = None
         if domain_of(node.domain) == "":
-            found = modern(node, versions.get("", 1), Types(node, types), f"node {node.name!r} ({node.op_type})")
+            renewed = modern(node, versions.get("", 1), Types(node, types), f"node {node.name!r} ({node.op_type})")
             if node.op_type == "Scan" and versions.get("", 1) < 9:
                 raise UnsupportedError("a Scan of op set 8, whose first axis is a batch")
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        made += [copy] if found is None else found
+        made += [copy] if renewed is None else renewed
     for node in made:
         for graph in graphs_of(node):
             _renew(graph.node, versions, {})
@@ -120,5 +120,5 @@ def _since(node: onnx.NodeProto, version: int) -> int:
 
 def oldest_format(opset: int) -> int:
     """The version of the format that an op set needs."""
-    found: int = helper.find_min_ir_version_for([helper.make_opsetid("", opset)], ignore_unknown=True)
-    return max(LEAST_IR, found)
+    least: int = helper.find_min_ir_version_for([helper.make_opsetid("", opset)], ignore_unknown=True)
+    return max(LEAST_IR, least)

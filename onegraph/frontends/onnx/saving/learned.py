@@ -21,10 +21,10 @@ NAMES = {DataType.s64: "int64s", DataType.f32: "floats"}
 
 
 def _constant(call: Call, name: str, value: NodeValue) -> Array:
-    found = value.body.known(value)
-    if found is None:
+    array = value.body.known(value)
+    if array is None:
         raise UnsupportedError(f"{call.schema.kind}: {name} is no constant; ONNX has it as an attribute")
-    return found
+    return array
 
 
 @writes("host TreeEnsemble")
@@ -70,8 +70,8 @@ def tree_ensemble(
     if known[0] is not None and known[0].any():
         attrs["base_values"] = known[0].tolist()
     src.body.functions.imports[ML] = OLD
-    (found,) = src.body.nodes_results("TreeEnsembleRegressor", [src], [DataType.f32], ML, **attrs)
-    return found
+    (result,) = src.body.nodes_results("TreeEnsembleRegressor", [src], [DataType.f32], ML, **attrs)
+    return result
 
 
 @writes("host Classify")
@@ -99,15 +99,15 @@ def classify(call: Call, src: NodeValue, classes: NodeValue) -> tuple[NodeValue,
 
 
 @writes("host LookUp")
-def look_up(call: Call, src: NodeValue, keys: NodeValue, values: NodeValue, other: NodeValue) -> NodeValue:
+def look_up(call: Call, src: NodeValue, keys: NodeValue, values: NodeValue, default: NodeValue) -> NodeValue:
     """A LabelEncoder."""
     if keys.dtype not in NAMES or values.dtype not in NAMES:
         raise UnsupportedError(f"LookUp: keys of {keys.dtype} and values of {values.dtype}; ONNX has s64 and f32")
     attrs: dict[str, Attr] = {
         f"keys_{NAMES[keys.dtype]}": _constant(call, "keys", keys).tolist(),
         f"values_{NAMES[values.dtype]}": _constant(call, "values", values).tolist(),
-        f"default_{NAMES[values.dtype][:-1]}": _constant(call, "other", other).item(),
+        f"default_{NAMES[values.dtype][:-1]}": _constant(call, "other", default).item(),
     }
     src.body.functions.imports[ML] = OLD
-    (found,) = src.body.nodes_results("LabelEncoder", [src], [values.dtype], ML, **attrs)
-    return found
+    (result,) = src.body.nodes_results("LabelEncoder", [src], [values.dtype], ML, **attrs)
+    return result

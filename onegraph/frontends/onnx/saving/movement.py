@@ -38,8 +38,8 @@ def dynamic_reshape(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
 def static_transpose(call: Call, src: NodeValue) -> NodeValue:
     order = transposition(call)
     # The op is a node of its own, whatever stands before it, because its result may have a name.
-    (found,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=order or ())
-    return found if order else src.op("Identity")
+    (result,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=order or ())
+    return result if order else src.op("Identity")
 
 
 @writes("DynamicTranspose-1")
@@ -49,8 +49,8 @@ def dynamic_transpose(call: Call, src: NodeValue, order: NodeValue) -> NodeValue
         raise UnsupportedError("DynamicTranspose: ONNX has no Transpose whose order is computed")
     rank = rank_of(call, "input")
     axes = tuple(axis % rank for axis in known) if known else tuple(reversed(range(rank)))
-    (found,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=axes)
-    return found if axes else src.op("Identity")
+    (result,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=axes)
+    return result if axes else src.op("Identity")
 
 
 @writes("Index-1")
@@ -102,9 +102,9 @@ def dropout(
     call: Call, src: NodeValue, seed: NodeValue, offset: NodeValue, probability: NodeValue
 ) -> tuple[NodeValue, ...]:
     body, wide = src.body, DataType.uint64
-    word, nothing = body.scalar(WORD, wide), body.numbers()
-    start, shift = (one.op("Reshape", nothing).cast(wide) for one in (seed, offset))
-    chance = probability.op("Reshape", nothing)
+    word, scalar_shape = body.scalar(WORD, wide), body.numbers()
+    start, shift = (one.op("Reshape", scalar_shape).cast(wide) for one in (seed, offset))
+    chance = probability.op("Reshape", scalar_shape)
     count = src.op("Size", dtype=DataType.s64)
     index = body.scalar(0, DataType.s64).op("Range", count, body.scalar(1, DataType.s64)).cast(wide)
     block = index.op("BitwiseAnd", body.scalar(2**64 - 4, wide))

@@ -19,8 +19,8 @@ def batch_norm_inference(
 ) -> NodeValue:
     rank, data_format = rank_of(call, "src"), call.string("data_format")
     data = channels_first(src, data_format, rank)
-    found = data.op("BatchNormalization", gamma, beta, mean, variance, epsilon=call.f32("epsilon"))
-    return channels_back(found, data_format, rank)
+    result = data.op("BatchNormalization", gamma, beta, mean, variance, epsilon=call.f32("epsilon"))
+    return channels_back(result, data_format, rank)
 
 
 def is_plain_layer_norm(call: Call) -> bool:

@@ -90,15 +90,15 @@ def _as_node(
         return None
     if signed:
         rows ^= np.uint8(0x88 if bits == 4 else 0x80)
-    given = [src, body.constant(rows.reshape(len(codes), blocks, -1), "codes"), scales]
+    ports = [src, body.constant(rows.reshape(len(codes), blocks, -1), "codes"), scales]
     if points is not None:
-        given.append(body.constant(packed_points(points.astype(np.uint8), bits), "zero_points"))
+        ports.append(body.constant(packed_points(points.astype(np.uint8), bits), "zero_points"))
     attrs = {"K": depth, "N": len(codes), "bits": bits, "block_size": block}
     if call.string("arithmetic") == CODES:
         attrs["accuracy_level"] = CODES_LEVEL
     body.functions.imports[DOMAIN] = 1
-    (found,) = body.nodes_results("MatMulNBits", given, [src.dtype], domain=DOMAIN, **attrs)
-    return found
+    (result,) = body.nodes_results("MatMulNBits", ports, [src.dtype], domain=DOMAIN, **attrs)
+    return result
 
 
 @writes("host PackedGather")

@@ -52,21 +52,21 @@ def composed(
     ports = [call.schema.input_port(index).name for index in range(len(values))]
     names = [f"{port}_{index}" if ports.count(port) > 1 else port for index, port in enumerate(ports)]
     inner = FunctionBody(body.functions, {*names})
-    given = [
+    declared = [
         None if value is None else NodeValue(inner, name, value.dtype)
         for name, value in zip(names, values, strict=True)
     ]
-    wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in given]
+    wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in declared]
     results = WRITERS[kind](call, *wide)
     results = list(results) if isinstance(results, tuple) else [results]
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
     results = [result.cast(dtype) for result, dtype in zip(results, dtypes, strict=False) if dtype is not None]
     # A result may be an input, which a function cannot return.
-    found = [result.op("Identity") if result.name in names else result for result in results]
+    named_results = [result.op("Identity") if result.name in names else result for result in results]
     name = body.functions.named(
-        kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in found], attrs
+        kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in named_results], attrs
     )
-    return [*body.nodes_results(name, values, [one.dtype for one in found], DOMAIN, **attrs)]
+    return [*body.nodes_results(name, values, [one.dtype for one in named_results], DOMAIN, **attrs)]
 
 
 def rank_of(call: Call, port: str) -> int:
@@ -81,14 +81,14 @@ def rank_of(call: Call, port: str) -> int:
     return rank
 
 
-def known_dims_of(call: Call, shape: Shape, what: str) -> tuple[int, ...]:
+def known_dims_of(call: Call, shape: Shape, tensor_name: str) -> tuple[int, ...]:
     """The dims of a shape.
 
     Raises:
         UnsupportedError: one of them is unknown.
     """
     if shape is None or None in shape:
-        raise UnsupportedError(f"{call.schema.kind}: dims of {what} are unknown; specialise the graph first")
+        raise UnsupportedError(f"{call.schema.kind}: dims of {tensor_name} are unknown; specialise the graph first")
     return tuple(dim for dim in shape if dim is not None)
 
 

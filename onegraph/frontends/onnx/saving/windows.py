@@ -39,68 +39,69 @@ def _spatial_back(weights: NodeValue, weights_format: str, rank: int) -> NodeVal
 
 
 def _geometry(call: Call) -> ConvolutionGeometry:
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         known_dims_of(call, None, call.schema.inputs[0].name)
-    assert found is not None
-    return found
+    assert geometry is not None
+    return geometry
 
 
 def _convolved(
     call: Call,
-    found: ConvolutionGeometry,
+    geometry: ConvolutionGeometry,
     src: NodeValue,
     weights: NodeValue,
     bias: NodeValue | None,
     cut: Sequence[int],
 ) -> NodeValue:
     """The narrow tensor; ``cut`` elements at the end of each axis of src are not read."""
-    rank = len(found.axes) + 2
+    rank = len(geometry.axes) + 2
     attrs: dict[str, Any] = {
-        "strides": found.strides,
-        "dilations": found.dilations,
-        "group": found.groups,
+        "strides": geometry.strides,
+        "dilations": geometry.dilations,
+        "group": geometry.groups,
     }
-    data = channels_first(src, found.data_format, rank)
-    if found.pads_begin is None or found.pads_end is None:
+    data = channels_first(src, geometry.data_format, rank)
+    if geometry.pads_begin is None or geometry.pads_end is None:
         attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
     else:
-        pads = [*found.pads_begin, *(end - one for end, one in zip(found.pads_end, cut, strict=True))]
+        pads = [*geometry.pads_begin, *(end - one for end, one in zip(geometry.pads_end, cut, strict=True))]
         if min(pads) < 0:
             data = padded(data, pads[: rank - 2], pads[rank - 2 :])
         else:
             attrs["pads"] = pads
-    kernel = _spatial_last(weights, found.weights_format, rank)
-    return channels_back(data.op("Conv", kernel, bias, **attrs), found.data_format, rank)
+    kernel = _spatial_last(weights, geometry.weights_format, rank)
+    return channels_back(data.op("Conv", kernel, bias, **attrs), geometry.data_format, rank)
 
 
 @writes("Convolution")
 def convolution(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
-    found = _geometry(call)
-    return _convolved(call, found, src, weights, bias, [0] * len(found.axes))
+    geometry = _geometry(call)
+    return _convolved(call, geometry, src, weights, bias, [0] * len(geometry.axes))
 
 
 @composes("ConvTransposeBackwardData")
 def conv_transpose_backward_data(call: Call, diff_dst: NodeValue, weights: NodeValue) -> NodeValue:
-    found = _geometry(call)
-    return _convolved(call, found, diff_dst, weights, None, found.output_padding)
+    geometry = _geometry(call)
+    return _convolved(call, geometry, diff_dst, weights, None, geometry.output_padding)
 
 
 def _transposed(
-    found: ConvolutionGeometry, src: NodeValue, weights: NodeValue, bias: NodeValue | None, added: Sequence[int]
+    geometry: ConvolutionGeometry, src: NodeValue, weights: NodeValue, bias: NodeValue | None, added: Sequence[int]
 ) -> NodeValue:
     """The wide tensor, with ``added`` elements at the end of each axis."""
-    rank = len(found.axes) + 2
-    begin, end = found.pads_begin or (), found.pads_end or ()
+    rank = len(geometry.axes) + 2
+    begin, end = geometry.pads_begin or (), geometry.pads_end or ()
     attrs: dict[str, Any] = {
-        "strides": found.strides,
-        "dilations": found.dilations,
-        "group": found.groups,
+        "strides": geometry.strides,
+        "dilations": geometry.dilations,
+        "group": geometry.groups,
     }
-    data = channels_first(src, found.data_format, rank)
-    kernel = _spatial_last(weights, found.weights_format, rank)
+    data = channels_first(src, geometry.data_format, rank)
+    kernel = _spatial_last(weights, geometry.weights_format, rank)
     fits = all(
-        0 <= one < max(pair) for one, pair in zip(added, zip(found.strides, found.dilations, strict=True), strict=True)
+        0 <= one < max(pair)
+        for one, pair in zip(added, zip(geometry.strides, geometry.dilations, strict=True), strict=True)
     )
     if fits and min((*begin, *end)) >= 0:
         made = data.op("ConvTranspose", kernel, bias, pads=(*begin, *end), output_padding=added, **attrs)
@@ -108,44 +109,44 @@ def _transposed(
         whole = data.op("ConvTranspose", kernel, **attrs)
         made = padded(whole, [-one for one in begin], [one - cut for one, cut in zip(added, end, strict=True)])
         made = made if bias is None else made + bias.reshape(-1, *[1] * (rank - 2))
-    return channels_back(made, found.data_format, rank)
+    return channels_back(made, geometry.data_format, rank)
 
 
 @writes("ConvTranspose")
 def conv_transpose(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
-    found = _geometry(call)
-    known_dims_of(call, found.pads_begin, "the padding")
-    return _transposed(found, src, weights, bias, found.output_padding)
+    geometry = _geometry(call)
+    known_dims_of(call, geometry.pads_begin, "the padding")
+    return _transposed(geometry, src, weights, bias, geometry.output_padding)
 
 
 @composes("ConvolutionBackwardData")
 def convolution_backward_data(
     call: Call, diff_dst: NodeValue, weights: NodeValue, dst_shape: object = None
 ) -> NodeValue:
-    found = _geometry(call)
-    known_dims_of(call, found.pads_begin, "the padding")
-    wide = known_dims_of(call, found.wide, "diff_src")
-    narrow = known_dims_of(call, found.narrow, "diff_dst")
-    windows = [found.window(axis) for axis in found.axes]
+    geometry = _geometry(call)
+    known_dims_of(call, geometry.pads_begin, "the padding")
+    wide = known_dims_of(call, geometry.wide, "diff_src")
+    narrow = known_dims_of(call, geometry.narrow, "diff_dst")
+    windows = [geometry.window(axis) for axis in geometry.axes]
     added = [
         size - window.transposed(count)
         for size, window, count in zip(wide, windows, narrow, strict=True)
         if window is not None
     ]
-    return _transposed(found, diff_dst, weights, None, added)
+    return _transposed(geometry, diff_dst, weights, None, added)
 
 
 def _gradient_of_weights(call: Call, wide: NodeValue, narrow: NodeValue) -> NodeValue:
     """The gradient of the weights: a convolution of the wide tensor with the narrow one, in which batch and channels
     change places, and so do strides and dilations."""
-    found = _geometry(call)
-    rank, groups = len(found.axes) + 2, found.groups
-    kernel = known_dims_of(call, found.kernel, "the weights")
-    sizes = known_dims_of(call, found.wide, "the source")
-    counts = known_dims_of(call, found.narrow, "diff_dst")
-    begin = known_dims_of(call, found.pads_begin, "the padding")
-    batch, outer = known_dims_of(call, (found.batch, found.wide_channels), "the source")
-    data, filters = (channels_first(one, found.data_format, rank) for one in (wide, narrow))
+    geometry = _geometry(call)
+    rank, groups = len(geometry.axes) + 2, geometry.groups
+    kernel = known_dims_of(call, geometry.kernel, "the weights")
+    sizes = known_dims_of(call, geometry.wide, "the source")
+    counts = known_dims_of(call, geometry.narrow, "diff_dst")
+    begin = known_dims_of(call, geometry.pads_begin, "the padding")
+    batch, outer = known_dims_of(call, (geometry.batch, geometry.wide_channels), "the source")
+    data, filters = (channels_first(one, geometry.data_format, rank) for one in (wide, narrow))
     axes = range(2, rank)
     part = outer // groups
     # (N, G * I, X) becomes (I, G * N, X).
@@ -153,17 +154,17 @@ def _gradient_of_weights(call: Call, wide: NodeValue, narrow: NodeValue) -> Node
     data = data.reshape(part, groups * batch, *sizes)
     # The end is padded or cut so that there are as many results as kernel elements.
     end = [
-        (kernel[axis] - 1) * found.dilations[axis]
-        + (counts[axis] - 1) * found.strides[axis]
+        (kernel[axis] - 1) * geometry.dilations[axis]
+        + (counts[axis] - 1) * geometry.strides[axis]
         + 1
         - sizes[axis]
         - begin[axis]
-        for axis in found.axes
+        for axis in geometry.axes
     ]
-    attrs: dict[str, Any] = {"strides": found.dilations, "dilations": found.strides, "group": groups}
+    attrs: dict[str, Any] = {"strides": geometry.dilations, "dilations": geometry.strides, "group": groups}
     weights = filters.transpose((1, 0, *axes))
     made = padded(data, begin, end).op("Conv", weights, **attrs)
-    return _spatial_back(made.transpose((1, 0, *axes)), found.weights_format, rank)
+    return _spatial_back(made.transpose((1, 0, *axes)), geometry.weights_format, rank)
 
 
 @composes("ConvolutionBackwardWeights")
@@ -184,25 +185,25 @@ def conv_transpose_backward_weights(
 
 
 def _pool(call: Call) -> PoolGeometry:
-    found = pool_geometry(call)
-    if found is None:
+    geometry = pool_geometry(call)
+    if geometry is None:
         known_dims_of(call, None, call.schema.inputs[0].name)
-    assert found is not None
-    return found
+    assert geometry is not None
+    return geometry
 
 
-def _lists(call: Call, found: PoolGeometry) -> dict[str, Any]:
+def _lists(call: Call, geometry: PoolGeometry) -> dict[str, Any]:
     attrs: dict[str, Any] = {"kernel_shape": call.s64s("kernel"), "strides": call.s64s("strides")}
     if call.schema.has_attribute("dilations"):
-        attrs["dilations"] = call.s64s("dilations", len(found.sizes))
+        attrs["dilations"] = call.s64s("dilations", len(geometry.sizes))
     return attrs
 
 
-def _ends(found: PoolGeometry) -> list[tuple[int, int]] | None:
+def _ends(geometry: PoolGeometry) -> list[tuple[int, int]] | None:
     """The padding of each axis with which rounding down gives the number of windows; None if a size is unknown."""
     ends = []
-    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
-        covering = found.covering(axis)
+    for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
+        covering = geometry.covering(axis)
         if window is None or covering is None or size is None:
             return None
         ends.append((window.begin, max(window.end if window.forward(size) == count else covering.end, covering.end)))
@@ -210,10 +211,10 @@ def _ends(found: PoolGeometry) -> list[tuple[int, int]] | None:
 
 
 def _pooled(call: Call, src: NodeValue, kind: str, fill: float, **more: Any) -> NodeValue:
-    found = _pool(call)
-    rank, attrs = len(found.sizes) + 2, _lists(call, found)
-    data = channels_first(src, found.data_format, rank)
-    ends = _ends(found)
+    geometry = _pool(call)
+    rank, attrs = len(geometry.sizes) + 2, _lists(call, geometry)
+    data = channels_first(src, geometry.data_format, rank)
+    ends = _ends(geometry)
     if ends is None and call.string("auto_pad") != "none":
         skips = any(step > window for step, window in zip(call.s64s("strides"), call.s64s("kernel"), strict=True))
         if skips and call.string("auto_pad") != "valid":
@@ -225,9 +226,9 @@ def _pooled(call: Call, src: NodeValue, kind: str, fill: float, **more: Any) -> 
         if is_ceil and more.get("count_include_pad"):
             # ONNX divides by fewer elements where a window reaches beyond the padding.
             known_dims_of(call, None, "src")
-        given = [*zip(call.s64s("pads_begin"), call.s64s("pads_end"), strict=True)]
-        if _is_refused(given, call.s64s("kernel")):
-            data = padded(data, [one for one, _ in given], [one for _, one in given], fill)
+        pads = [*zip(call.s64s("pads_begin"), call.s64s("pads_end"), strict=True)]
+        if _is_refused(pads, call.s64s("kernel")):
+            data = padded(data, [one for one, _ in pads], [one for _, one in pads], fill)
         else:
             attrs["pads"] = (*call.s64s("pads_begin"), *call.s64s("pads_end"))
     elif _is_refused(ends, call.s64s("kernel")):
@@ -235,7 +236,7 @@ def _pooled(call: Call, src: NodeValue, kind: str, fill: float, **more: Any) -> 
         data = padded(data, [one for one, _ in ends], [one for _, one in ends], fill)
     else:
         attrs["pads"] = (*(one for one, _ in ends), *(one for _, one in ends))
-    return channels_back(data.op(kind, **attrs, **more), found.data_format, rank)
+    return channels_back(data.op(kind, **attrs, **more), geometry.data_format, rank)
 
 
 def _is_refused(ends: Sequence[tuple[int, int]], kernel: Sequence[int]) -> bool:
@@ -253,7 +254,7 @@ def max_pool(call: Call, src: NodeValue) -> NodeValue:
     return _pooled(call, src, "MaxPool", -math.inf)
 
 
-def _sizes(call: Call, found: PoolGeometry, shape: Shape, data_format: str) -> tuple[int, ...]:
+def _sizes(call: Call, geometry: PoolGeometry, shape: Shape, data_format: str) -> tuple[int, ...]:
     """The shape of the source as (N, C, X)."""
     assert shape is not None
     return known_dims_of(call, (shape[0], channels(shape, data_format), *spatial(shape, data_format)), "the source")
@@ -261,38 +262,38 @@ def _sizes(call: Call, found: PoolGeometry, shape: Shape, data_format: str) -> t
 
 @composes("MaxPoolBackward")
 def max_pool_backward(call: Call, src: NodeValue, diff_dst: NodeValue) -> NodeValue:
-    found = _pool(call)
-    rank, body = len(found.sizes) + 2, src.body
-    shape = _sizes(call, found, call.shape("src"), found.data_format)
-    ends = _ends(found)
+    geometry = _pool(call)
+    rank, body = len(geometry.sizes) + 2, src.body
+    shape = _sizes(call, geometry, call.shape("src"), geometry.data_format)
+    ends = _ends(geometry)
     known_dims_of(call, None if ends is None else (), "diff_dst")
     begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
     # The padding is part of the tensor here; what a window of padding alone gives to it is cut off at the end.
-    data = padded(channels_first(src, found.data_format, rank), begin, end, -math.inf)
+    data = padded(channels_first(src, geometry.data_format, rank), begin, end, -math.inf)
     wide = (*shape[:2], *(size + b + e for size, b, e in zip(shape[2:], begin, end, strict=True)))
-    _, places = body.nodes_results("MaxPool", [data], [data.dtype, DataType.s64], "", **_lists(call, found))
-    gradient = channels_first(diff_dst, found.data_format, rank).reshape(-1)
+    _, places = body.nodes_results("MaxPool", [data], [data.dtype, DataType.s64], "", **_lists(call, geometry))
+    gradient = channels_first(diff_dst, geometry.data_format, rank).reshape(-1)
     zeros = body.scalar(0.0, src.dtype).op("Expand", body.numbers(math.prod(wide)))
     spread = zeros.op("ScatterElements", places.reshape(-1), gradient, axis=0, reduction="add").reshape(*wide)
-    return channels_back(padded(spread, [-one for one in begin], [-one for one in end]), found.data_format, rank)
+    return channels_back(padded(spread, [-one for one in begin], [-one for one in end]), geometry.data_format, rank)
 
 
 @composes("AvgPoolBackward")
 def avg_pool_backward(call: Call, diff_dst: NodeValue, src_shape: object = None) -> NodeValue:
-    found = _pool(call)
-    rank, body = len(found.sizes) + 2, diff_dst.body
+    geometry = _pool(call)
+    rank, body = len(geometry.sizes) + 2, diff_dst.body
     shape = given_shape(call)
     gradient = call.shape("diff_dst")
     known_dims_of(call, shape, "diff_src")
     known_dims_of(call, gradient, "diff_dst")
-    sizes = _sizes(call, found, shape, found.data_format)
-    counts = _sizes(call, found, gradient, found.data_format)
+    sizes = _sizes(call, geometry, shape, geometry.data_format)
+    counts = _sizes(call, geometry, gradient, geometry.data_format)
     kernel = call.s64s("kernel")
-    ends = _ends(found)
+    ends = _ends(geometry)
     known_dims_of(call, None if ends is None else (), "diff_dst")
     begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
     # Every channel is an image of its own, so that one filter of ones spreads all of them.
-    images = channels_first(diff_dst, found.data_format, rank).reshape(-1, 1, *counts[2:])
+    images = channels_first(diff_dst, geometry.data_format, rank).reshape(-1, 1, *counts[2:])
     ones = body.scalar(1.0, diff_dst.dtype)
     filters = ones.op("Expand", body.numbers(1, 1, *kernel))
     strides = call.s64s("strides")
@@ -305,4 +306,4 @@ def avg_pool_backward(call: Call, diff_dst: NodeValue, src_shape: object = None)
     reach = [(count - 1) * step + size for count, step, size in zip(counts[2:], strides, kernel, strict=True)]
     cut = [size + b - whole for size, b, whole in zip(sizes[2:], begin, reach, strict=True)]
     made = padded(spread, [-one for one in begin], cut).reshape(*sizes)
-    return channels_back(made, found.data_format, rank)
+    return channels_back(made, geometry.data_format, rank)

@@ -34,7 +34,7 @@ def attention(node: Node) -> tuple[Value | None, ...]:
         node.optional(6),
         start or 0,
     )
-    found = lowering.attention(
+    attended = lowering.attention(
         emit,
         query,
         key,
@@ -46,5 +46,5 @@ def attention(node: Node) -> tuple[Value | None, ...]:
         precision=data_type(node.attr("softmax_precision"), node.where) if node.has("softmax_precision") else None,
         stage=node.attr("qk_matmul_output_mode", 0) if results_wanted(node) > 3 else None,
     )
-    output = lowering.heads_together(emit, found.output) if flat else found.output
-    return (output, found.key, found.value, found.scores)[: len(node.proto.output)]
+    output = lowering.heads_together(emit, attended.output) if flat else attended.output
+    return (output, attended.key, attended.value, attended.scores)[: len(node.proto.output)]

@@ -41,22 +41,22 @@ def _weights(node: Node) -> Array:
     if outputs % block or len(window) != 2:
         raise NotLowered(f"weights of shape {list(weights.shape)}, which were not made for blocks of {block} channels")
     if inputs < block and (groups == 1 or inputs == 1):
-        found = weights.reshape(outputs // block, inputs, *window, block).transpose(0, 4, 1, 2, 3)
+        result = weights.reshape(outputs // block, inputs, *window, block).transpose(0, 4, 1, 2, 3)
     elif inputs % block == 0:
         shape = outputs // block, inputs // block, *window, block, block
-        found = weights.reshape(shape).transpose(0, 5, 1, 4, 2, 3)
+        result = weights.reshape(shape).transpose(0, 5, 1, 4, 2, 3)
     else:
         raise NotLowered(f"{inputs} channels, which were not made for blocks of {block}")
-    return np.ascontiguousarray(found.reshape(weights.shape))
+    return np.ascontiguousarray(result.reshape(weights.shape))
 
 
 @lowers("Conv", domain=DOMAIN)
 def convolution(node: Node) -> Value:
     """A convolution, a tensor that is added, and an activation."""
-    other, window = node.optional(3), window_of(node)
+    residual, window = node.optional(3), window_of(node)
     src, weights = node.value(0), _weights(node)
-    found = windows.convolution(node.emit, src, weights, node.optional(2), window, groups=node.attr("group", 1))
-    return activated(node, found if other is None else add(node.emit, found, other))
+    result = windows.convolution(node.emit, src, weights, node.optional(2), window, groups=node.attr("group", 1))
+    return activated(node, result if residual is None else add(node.emit, result, residual))
 
 
 @lowers("ReorderInput", domain=DOMAIN)

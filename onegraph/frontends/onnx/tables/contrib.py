@@ -32,7 +32,7 @@ def quantized_gemm(node: Node) -> Value:
     first = Scale(node.value(1), node.optional(2))
     weights, second = quantization.symmetric(node.value(3), Scale(node.value(4), node.optional(5), axis))
     bias = quantization.known_bias(node.known(6), first, second)
-    found = layers.scaled_matmul(
+    result = layers.scaled_matmul(
         emit,
         quantization.dequantize(emit, node.value(0), first),
         quantization.dequantize(emit, weights, second),
@@ -42,8 +42,8 @@ def quantized_gemm(node: Node) -> Value:
         transpose_b=bool(node.attr("transB", 0)),
     )
     if node.optional(7) is None:
-        return found
-    return quantization.quantize(emit, found, Scale(node.value(7), node.optional(8)), node.dtype(8))
+        return result
+    return quantization.quantize(emit, result, Scale(node.value(7), node.optional(8)), node.dtype(8))
 
 
 @lowers("QLinearGlobalAveragePool", "QLinearSigmoid", "QLinearLeakyRelu", domain=DOMAIN)
@@ -52,14 +52,14 @@ def quantized_unary(node: Node) -> Value:
     emit, kind = node.emit, node.proto.op_type
     src = quantization.dequantize(emit, node.value(0), Scale(node.value(1), node.optional(2)))
     if kind == "QLinearSigmoid":
-        found = unary(emit, "Sigmoid", src)
+        result = unary(emit, "Sigmoid", src)
     elif kind == "QLinearLeakyRelu":
-        found = unary(emit, "LeakyReLU", src, {"alpha": node.attr("alpha", 0.01)})
+        result = unary(emit, "LeakyReLU", src, {"alpha": node.attr("alpha", 0.01)})
     else:
         first = 1 if node.attr("channels_last", 0) else 2
         axes = [*range(first, first + node.rank() - 2)]
-        found = reduction.reduce(emit, "ReduceMean", src, axes, keep=True)
-    return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+        result = reduction.reduce(emit, "ReduceMean", src, axes, keep=True)
+    return quantization.quantize(emit, result, Scale(node.value(3), node.optional(4)), node.dtype())
 
 
 @lowers("QLinearAveragePool", domain=DOMAIN)
@@ -70,8 +70,8 @@ def quantized_average_pool(node: Node) -> Value:
     is_last = bool(node.attr("channels_last", 0))
     src = quantization.dequantize(emit, node.value(0), Scale(node.value(1), node.optional(2)))
     pooled = averages(node, transpose(emit, src, first) if is_last else src)
-    found = transpose(emit, pooled, last) if is_last else pooled
-    return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+    result = transpose(emit, pooled, last) if is_last else pooled
+    return quantization.quantize(emit, result, Scale(node.value(3), node.optional(4)), node.dtype())
 
 
 @lowers("QLinearWhere", domain=DOMAIN)
@@ -82,8 +82,8 @@ def quantized_where(node: Node) -> Value:
         quantization.dequantize(emit, node.value(place), Scale(node.value(place + 1), node.optional(place + 2)))
         for place in (1, 4)
     ]
-    found = elementwise.select(emit, node.value(0), *choices)
-    return quantization.quantize(emit, found, Scale(node.value(7), node.optional(8)), node.dtype(1))
+    result = elementwise.select(emit, node.value(0), *choices)
+    return quantization.quantize(emit, result, Scale(node.value(7), node.optional(8)), node.dtype(1))
 
 
 @lowers("QLinearConcat", domain=DOMAIN)

@@ -27,12 +27,12 @@ def branch(node: Node) -> list[Any]:
     condition = node.value(0)
     names = {True: "then_branch", False: "else_branch"}
     if not isinstance(condition, np.ndarray):
-        then, other = ([node.attr(names[choice]), choice] for choice in (True, False))
+        then, otherwise = ([node.attr(names[choice]), choice] for choice in (True, False))
 
         def bodies(graph: GraphProto) -> Any:
             return lambda body: _tensors(body, node.subgraph(graph, [], body))
 
-        return lowered_branch(node.emit, _flag(node, condition), bodies(then[0]), bodies(other[0]))
+        return lowered_branch(node.emit, _flag(node, condition), bodies(then[0]), bodies(otherwise[0]))
     if condition.size != 1:
         raise node.invalid("no condition of one element", "a boolean")
     return node.subgraph(node.attr(names[bool(condition.reshape(-1)[0])]), [])
@@ -44,12 +44,12 @@ def _flag(node: Node, condition: Value) -> Value:
     return condition
 
 
-def _tensors(body: BodyBuilder, found: Sequence[Any]) -> list[Value]:
+def _tensors(body: BodyBuilder, results: Sequence[Any]) -> list[Value]:
     """The results of a body; a value that is none of the body's tensors is read from outside."""
     del body
-    if any(one is None or isinstance(one, SEQUENCES) for one in found):
+    if any(one is None or isinstance(one, SEQUENCES) for one in results):
         raise NotLowered("a body returns a sequence or an absent optional")
-    return [*found]
+    return [*results]
 
 
 @lowers("Loop")
@@ -69,18 +69,18 @@ def loop(node: Node) -> list[Any]:
                 raise
             return None
 
-    found = _bags(node, body, states, trips, going) or unrolled(float("inf") if node.importer.now else SHORT)
-    if found is not None:
-        return found
+    states_after = _bags(node, body, states, trips, going) or unrolled(float("inf") if node.importer.now else SHORT)
+    if states_after is not None:
+        return states_after
     try:
         looping, growing = _looping(node, body, states, trips, going)
     except NotLowered:
-        found = unrolled(MAX_UNROLLED)
-        if found is None:
+        states_after = unrolled(MAX_UNROLLED)
+        if states_after is None:
             raise
-        return found
-    if looping.has_open_shapes and (found := unrolled(MAX_UNROLLED)) is not None:
-        return found
+        return states_after
+    if looping.has_open_shapes and (states_after := unrolled(MAX_UNROLLED)) is not None:
+        return states_after
     return _with_sequences(node, states, looping.results(), growing)
 
 
@@ -89,10 +89,10 @@ def _bags(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going
     if node.importer.now or states or len(body.output) != 2:
         return None
     try:
-        found = _looping(node, body, states, trips, going)[0].bags()
+        result = _looping(node, body, states, trips, going)[0].bags()
     except NotLowered:
         return None
-    return None if found is None else [found]
+    return None if result is None else [result]
 
 
 def _looping(
@@ -107,23 +107,23 @@ def _looping(
     growing: dict[int, int] = {}
     tensors = [state for state in states if not isinstance(state, SEQUENCES)]
 
-    def iteration(inside: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(inside: BodyBuilder, number: Value, seen_states: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del slices
-        rest = iter(given)
+        rest = iter(seen_states)
         seen = [
             GrowingList(place) if isinstance(state, SEQUENCES) else next(rest) for place, state in enumerate(states)
         ]
-        again, *found = node.subgraph(body, [number, np.array(True), *seen], inside)
+        again, *returned = node.subgraph(body, [number, np.array(True), *seen], inside)
         added: list[Value] = []
-        for place, one in enumerate(seen):
-            after = found[place]
-            if isinstance(one, GrowingList):
+        for place, state_value in enumerate(seen):
+            after = returned[place]
+            if isinstance(state_value, GrowingList):
                 if not isinstance(after, GrowingList) or after.state != place:
                     raise NotLowered("a sequence that a loop changes in another way than by tensors at its end")
                 growing[place] = len(after.added)
                 added += after.added
-        after = [one for one, before in zip(found, seen, strict=False) if not isinstance(before, GrowingList)]
-        results = _tensors(inside, [*after, *found[len(states) :], *added])
+        after = [one for one, before in zip(returned, seen, strict=False) if not isinstance(before, GrowingList)]
+        results = _tensors(inside, [*after, *returned[len(states) :], *added])
         return Turn(_flag(node, again), results[: len(tensors)], results[len(tensors) :])
 
     scans = Scans((), (), (), (), ())
@@ -135,19 +135,19 @@ def _with_sequences(
 ) -> list[Any]:
     """The results of a loop, with the tensors that it has added to sequences in their places."""
     count = len(results) - sum(growing.values())
-    rest, added, found = iter(results[:count]), iter(results[count:]), list[Any]()
+    rest, added, result = iter(results[:count]), iter(results[count:]), list[Any]()
     for place, first in enumerate(states):
         if not isinstance(first, SEQUENCES):
-            found.append(next(rest))
+            result.append(next(rest))
             continue
         stacks = [StackedList(next(added)) for _ in range(growing[place])]
         if not stacks:
-            found.append(first)
+            result.append(first)
         elif len(stacks) > 1 or isinstance(first, GrowingList):
             raise NotLowered("loops add several tensors to a sequence in an iteration")
         else:
-            found.append(joined(node, [first, *stacks]))
-    return [*found, *rest]
+            result.append(joined(node, [first, *stacks]))
+    return [*result, *rest]
 
 
 def _unrolled(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, going: Any, most: float) -> list[Any]:
@@ -161,12 +161,12 @@ def _unrolled(node: Node, body: GraphProto, states: Sequence[Any], trips: Any, g
         if number > most:
             raise NotLowered(f"more than {MAX_UNROLLED} nodes")
         flag = np.array(True) if going is None else going
-        again, *found = node.subgraph(body, [np.array(number, np.int64), flag, *states])
+        again, *returned = node.subgraph(body, [np.array(number, np.int64), flag, *states])
         if not isinstance(again, np.ndarray):
             raise NotLowered("the condition is not known before the graph runs")
-        states, going = found[: len(states)], again
-        for parts, one in zip(scans, found[len(states) :], strict=True):
-            parts.append(one)
+        states, going = returned[: len(states)], again
+        for parts, scanned in zip(scans, returned[len(states) :], strict=True):
+            parts.append(scanned)
         number += 1
     ends = body.output[1 + len(states) :]
     return [*states, *[_stacked(node, parts, end) for parts, end in zip(scans, ends, strict=True)]]
@@ -222,10 +222,10 @@ def _scan(node: Node, states: list[Value], scanned: list[Value]) -> list[Any]:
     if node.importer.now or (nodes is not None and nodes <= SHORT):
         return unrolled()
 
-    def iteration(inside: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(inside: BodyBuilder, number: Value, seen_states: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number
-        found = _tensors(inside, node.subgraph(body, [*given, *slices], inside))
-        return Turn(np.array(True), found[: len(states)], found[len(states) :])
+        returned = _tensors(inside, node.subgraph(body, [*seen_states, *slices], inside))
+        return Turn(np.array(True), returned[: len(states)], returned[len(states) :])
 
     scans = Scans(scanned, axes, [*map(bool, backwards)], ends, [*map(bool, order)])
     looping = Looping(node.emit, None, np.array(True), states, scans, iteration)
@@ -241,10 +241,10 @@ def _scanned(
     body = node.attr("body")
     scans: list[list[Value]] = [[] for _ in body.output[len(states) :]]
     for inputs in zip(*steps, strict=True):
-        found = node.subgraph(body, [*states, *inputs])
-        states = found[: len(states)]
-        for results, one in zip(scans, found[len(states) :], strict=True):
-            results.append(one)
+        returned = node.subgraph(body, [*states, *inputs])
+        states = returned[: len(states)]
+        for results, scanned in zip(scans, returned[len(states) :], strict=True):
+            results.append(scanned)
     ends = body.output[len(states) :]
     return [
         *states,

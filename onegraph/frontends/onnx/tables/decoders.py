@@ -71,8 +71,8 @@ def rotary_embedding(node: Node) -> Value:
     elif shape_of(places) != (batch, tokens):
         raise NotLowered("positions that are neither one offset nor one for each token")
     rows = [angles(emit, cache, places) for cache in (cos, sin)]
-    found = rotated(emit, src, *rows, interleaved=bool(node.attr("interleaved", 0)))
-    return lowering.heads_together(emit, found) if is_flat else found
+    result = rotated(emit, src, *rows, interleaved=bool(node.attr("interleaved", 0)))
+    return lowering.heads_together(emit, result) if is_flat else result
 
 
 @lowers("GroupQueryAttention", domain=DOMAIN)
@@ -115,10 +115,10 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     lengths = lengths if moved is None else moved.lengths
     masking = Masking(node.optional(10), causal=True, left=window - 1 if window > 0 else -1, lengths=lengths)
     softcap = max(node.attr("softcap", 0.0), 0.0)
-    found = lowering.attention_of_cache(
+    attended = lowering.attention_of_cache(
         emit, query, *numbers_of_cache, scale=scale, softcap=softcap, masking=masking, sinks=_sinks(node, heads)
     )
-    output = lowering.heads_together(emit, found)
+    output = lowering.heads_together(emit, attended)
     return (output, *present)[: len(node.proto.output)]
 
 
@@ -229,13 +229,13 @@ def _sinks(node: Node, heads: int) -> Value | None:
 
 def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None]:
     """The scales of the 8-bit codes of keys and values, as (1, heads, 1, size) or a scalar; None for numbers."""
-    found = list[Value | None]()
+    parts = list[Value | None]()
     for name, past, index, shape in zip("kv", (3, 4), (12, 13), shapes, strict=True):
         kind, width = node.attr(f"{name}_quant_type", "NONE"), node.attr("kv_cache_bit_width", 8)
         if kind == "NONE":
             if index < len(node) and node.optional(index) is not None:
                 raise node.invalid(f"{name}_scale beside {name}_quant_type NONE", "PER_TENSOR or PER_CHANNEL")
-            found.append(None)
+            parts.append(None)
             continue
         if kind not in ("PER_TENSOR", "PER_CHANNEL") or index >= len(node) or node.optional(index) is None:
             raise node.invalid(f"{name}_quant_type {kind}", f"PER_TENSOR or PER_CHANNEL, and {name}_scale")
@@ -245,8 +245,8 @@ def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None
         if dtype is DataType.u8 and (size is None or size % 2):
             raise NotLowered(f"a cache of 4 bits with heads of size {size}")
         dims = numbers() if kind == "PER_TENSOR" else numbers(1, heads, 1, size or -1)
-        found.append(reshape(node.emit, node.value(index), dims))
-    return found
+        parts.append(reshape(node.emit, node.value(index), dims))
+    return parts
 
 
 def _as_codes(emit: Emitter, rows: Value, step: Value, bits: int) -> Value:
@@ -269,9 +269,9 @@ def _from_codes(emit: Emitter, codes: Value, bits: int) -> Value:
     number = np.array(2 * HALF, np.float32)
     second = unary(emit, "Floor", binary(emit, "Divide", wide, number))
     first = binary(emit, "Subtract", wide, multiply(emit, second, number))
-    both = concat(emit, [unsqueeze(emit, each, [4]) for each in (first, second)], 4)
+    halves = concat(emit, [unsqueeze(emit, each, [4]) for each in (first, second)], 4)
     *dims, size = _tokens(codes, 4)
-    whole = reshape(emit, both, numbers(*dims, 2 * size))
+    whole = reshape(emit, halves, numbers(*dims, 2 * size))
     return binary(emit, "Subtract", whole, np.array(HALF, np.float32))
 
 
@@ -317,8 +317,8 @@ def multi_head_attention(node: Node) -> tuple[Value | None, ...]:
         mask = _hidden(node, mask, start + _tokens(key, 4)[2])
     masking = Masking(mask, bool(node.attr("unidirectional", 0)), past=start)
     scale = node.attr("scale", 0.0) or None
-    found = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=past)
-    results = lowering.heads_together(emit, found.output), found.key, found.value
+    attended = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=past)
+    results = lowering.heads_together(emit, attended.output), attended.key, attended.value
     return results[: max(results_wanted(node), 1)]
 
 
@@ -328,7 +328,7 @@ def _hidden(node: Node, mask: Value | None, keys: int) -> Value:
     if shape is None or len(shape) != len(("batch", "keys")) or shape[1] != keys:
         raise NotLowered("a key_padding_mask that is not (batch, keys)")
     shown = cast(emit, reshape(emit, node.value(4), numbers(-1, 1, 1, keys)), node.dtype())
-    one = np.ones((), node.dtype().numpy)
-    hidden = binary(emit, "Subtract", one, shown)
-    found = multiply(emit, hidden, np.full((), node.attr("mask_filter_value", -10000.0), node.dtype().numpy))
-    return found if mask is None else add(emit, mask, found)
+    unit = np.ones((), node.dtype().numpy)
+    hidden = binary(emit, "Subtract", unit, shown)
+    result = multiply(emit, hidden, np.full((), node.attr("mask_filter_value", -10000.0), node.dtype().numpy))
+    return result if mask is None else add(emit, mask, result)

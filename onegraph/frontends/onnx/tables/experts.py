@@ -62,11 +62,11 @@ def _mixture(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], 
         raise node.invalid(f"k {k}", f"1 to {count}, the experts")
     experts = _experts(node, layer, places, count, size)
     chosen, shares = chosen_experts(emit, logits, k, weights, bool(node.attr("normalize_routing_weights", 0)))
-    found = mixture(emit, reshape(emit, src, numbers(-1, size)), chosen, shares, experts)
+    result = mixture(emit, reshape(emit, src, numbers(-1, size)), chosen, shares, experts)
     shape = shape_of(src) or ()
     if len(shape) == 2:
-        return found
-    return reshape(emit, found, numbers(*[-1 if dim is None else dim for dim in shape]))
+        return result
+    return reshape(emit, result, numbers(*[-1 if dim is None else dim for dim in shape]))
 
 
 def _experts(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], count: int, size: int) -> Experts:
@@ -91,8 +91,8 @@ def _experts(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], 
         return Experts(first, last, partial(_activated, kind=kind), third)
     numbers = {"limit": np.inf, "alpha": 1.0, "beta": 0.0}
     names = "swiglu_limit", "activation_alpha", "activation_beta"
-    given = {name: node.attr(attr, numbers[name]) for name, attr in zip(numbers, names, strict=True)}
-    return Experts(first, last, partial(_gated, columns=columns, is_interleaved=fusion == INTERLEAVED, **given))
+    limits = {name: node.attr(attr, numbers[name]) for name, attr in zip(numbers, names, strict=True)}
+    return Experts(first, last, partial(_gated, columns=columns, is_interleaved=fusion == INTERLEAVED, **limits))
 
 
 def _gated(
@@ -145,8 +145,8 @@ def _packed_layer(node: Node, name: str, at: tuple[int, ...], count: int, depth:
         raise node.invalid(f"no {name}_experts_weights or {name}_scales", "both")
     blocks = -(-depth // block) if block > 0 else 1
     if codes.dtype != np.uint8 or codes.ndim != 3 or codes.shape[::2] != (count, -(-depth * bits // 8)):
-        given = f"{name}_experts_weights of {codes.dtype} {list(codes.shape)}"
-        raise node.invalid(given, f"uint8 of {[count, 'columns', -(-depth * bits // 8)]}")
+        shape_text = f"{name}_experts_weights of {codes.dtype} {list(codes.shape)}"
+        raise node.invalid(shape_text, f"uint8 of {[count, 'columns', -(-depth * bits // 8)]}")
     columns = codes.shape[1]
     wanted = {
         "scales": (scales, (count, columns, blocks) if block > 0 else (count, columns)),
@@ -156,9 +156,9 @@ def _packed_layer(node: Node, name: str, at: tuple[int, ...], count: int, depth:
             (count, columns, -(-blocks * bits // 8)) if block > 0 else (count, -(-columns * bits // 8)),
         ),
     }
-    for what, (array, shape) in wanted.items():
+    for part_name, (array, shape) in wanted.items():
         if array is not None and array.shape != shape:
-            raise node.invalid(f"{name}_{what} of shape {list(array.shape)}", f"{[*shape]}")
+            raise node.invalid(f"{name}_{part_name} of shape {list(array.shape)}", f"{[*shape]}")
     shape = count, columns, blocks
     if bits == min(BITS):
         codes = packing.two_bits_as_four(codes.reshape(-1, codes.shape[-1])).reshape(count, columns, -1)

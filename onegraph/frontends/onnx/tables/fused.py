@@ -29,8 +29,8 @@ def _clip(emit: Emitter, src: Value, limits: Sequence[float]) -> Value:
     return clamp(emit, src, low, high)
 
 
-def _hard_sigmoid(emit: Emitter, src: Value, given: Sequence[float]) -> Value:
-    alpha, beta = given[:2] if len(given) > 1 else (0.2, 0.5)
+def _hard_sigmoid(emit: Emitter, src: Value, parameters: Sequence[float]) -> Value:
+    alpha, beta = parameters[:2] if len(parameters) > 1 else (0.2, 0.5)
     return unary(emit, "HardSigmoid", src, {"alpha": alpha, "beta": beta})
 
 
@@ -53,16 +53,18 @@ def activated(node: Node, src: Value) -> Value:
         return src
     if name not in ACTIVATIONS:
         raise NotLowered(f"activation {name}")
-    given = node.attr("activation_params", [])
-    given = given or [node.attr(f"activation_{each}") for each in ("alpha", "beta") if node.has(f"activation_{each}")]
-    return ACTIVATIONS[name](node.emit, src, given)
+    parameters = node.attr("activation_params", [])
+    parameters = parameters or [
+        node.attr(f"activation_{each}") for each in ("alpha", "beta") if node.has(f"activation_{each}")
+    ]
+    return ACTIVATIONS[name](node.emit, src, parameters)
 
 
 @lowers("FusedConv", domain=DOMAIN)
 def fused_convolution(node: Node) -> Value:
     """A convolution, a tensor that is added, and an activation."""
-    found, other = convolution(node), node.optional(3)
-    return activated(node, found if other is None else add(node.emit, found, other))
+    result, residual = convolution(node), node.optional(3)
+    return activated(node, result if residual is None else add(node.emit, result, residual))
 
 
 @lowers("FusedGemm", domain=DOMAIN)
@@ -81,18 +83,18 @@ def fused_matmul(node: Node) -> Value:
             src = transpose(node.emit, src, [*range(1, rank - 1), 0, rank - 1])
         operands.append(src)
     flags = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
-    found = layers.matmul(node.emit, *operands, transpose_a=flags[0], transpose_b=flags[1])
-    return multiply(node.emit, found, filled(node.attr("alpha", 1.0), found))
+    result = layers.matmul(node.emit, *operands, transpose_a=flags[0], transpose_b=flags[1])
+    return multiply(node.emit, result, filled(node.attr("alpha", 1.0), result))
 
 
 @lowers("MatMulIntegerToFloat", domain=DOMAIN)
 def integers_to_floats(node: Node) -> Value:
     """An exact product of codes, times their scales, plus a bias."""
     emit = node.emit
-    found = integer_products.integer_matmul(emit, node.value(0), node.value(1), node.optional(4), node.optional(5))
-    found = cast(emit, found, dtype_of(node.value(2)))
-    found = multiply(emit, found, multiply(emit, node.value(2), node.value(3)))
-    return found if node.optional(6) is None else add(emit, found, node.value(6))
+    result = integer_products.integer_matmul(emit, node.value(0), node.value(1), node.optional(4), node.optional(5))
+    result = cast(emit, result, dtype_of(node.value(2)))
+    result = multiply(emit, result, multiply(emit, node.value(2), node.value(3)))
+    return result if node.optional(6) is None else add(emit, result, node.value(6))
 
 
 @lowers("EmbedLayerNormalization", domain=DOMAIN)
@@ -171,11 +173,11 @@ def _attention(node: Node, packed: Value, past: int, mask: int, bias: int | None
         hidden = node.value(bias) if hidden is None else add(emit, hidden, node.value(bias))
     masking = Masking(hidden, bool(node.attr("unidirectional", 0)), past=start)
     scale = node.attr("scale", 0.0) or None
-    found = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=before)
-    output = lowering.heads_together(emit, found.output)
+    attended = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=before)
+    output = lowering.heads_together(emit, attended.output)
     if results_wanted(node) < 2:
         return (output,)
-    return output, concat(emit, [unsqueeze(emit, one, [0]) for one in (found.key, found.value)], 0)
+    return output, concat(emit, [unsqueeze(emit, one, [0]) for one in (attended.key, attended.value)], 0)
 
 
 def _inner(node: Node, index: int) -> Array:

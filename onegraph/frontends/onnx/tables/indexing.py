@@ -48,9 +48,9 @@ def _with_box(node: Node) -> Value | None:
     if shape_of(updates) != (*map(len, box), *dims[len(box) :]):
         return None
     order = (*range(len(shape)),)
-    behind = moved(node.emit, src)
-    if behind is not None:
-        src, order = behind
+    layout = moved(node.emit, src)
+    if layout is not None:
+        src, order = layout
         updates = transpose(node.emit, updates, inverse(order))
     # From the inside out: each part is put into the slices that hold it.
     outer = [src]
@@ -141,8 +141,8 @@ def eye(node: Node) -> Value:
         raise Unsettled("the shape is unknown")
     rows, columns = shape
     dtype: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
-    found: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)
-    return found
+    result: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)
+    return result
 
 
 @lowers("NonMaxSuppression")
@@ -150,7 +150,7 @@ def non_max_suppression(node: Node) -> Value:
     """The best boxes of each class without those that overlap a better one."""
     limits: list[Value] = [np.array(0, np.int64), np.array(0, np.float32), np.array(-np.inf, np.float32)]
     for place in range(3):
-        given = node.optional(2 + place)
-        limits[place] = limits[place] if given is None else given
+        limit = node.optional(2 + place)
+        limits[place] = limits[place] if limit is None else limit
     attrs = {"center": bool(node.attr("center_point_box", 0))}
     return node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)

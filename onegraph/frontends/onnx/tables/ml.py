@@ -34,10 +34,10 @@ def labels_of(node: Node, name: str) -> Array:
     """The labels of the classes, which are integers."""
     if node.attr("classlabels_strings"):
         raise refused(node, f"the labels of its classes are {STRINGS}; train with integers as classes")
-    found = np.array(node.attr(name, []), np.int64)
-    if not len(found):
+    labels = np.array(node.attr(name, []), np.int64)
+    if not len(labels):
         raise node.invalid(f"no {name}", "a label for each class")
-    return found
+    return labels
 
 
 def rows_of(node: Node) -> Value:
@@ -104,8 +104,8 @@ def array_feature_extractor(node: Node) -> Value:
     """The elements along the last axis that indices name; a vector gives one row."""
     emit, src = node.emit, node.value(0)
     places = reshape(emit, node.value(1), np.array([-1], np.int64))
-    found = emit.op("Gather", [src, places], {"axis": max(node.rank() - 1, 0)})
-    return unsqueeze(emit, found, [0]) if node.rank() == 1 else found
+    result = emit.op("Gather", [src, places], {"axis": max(node.rank() - 1, 0)})
+    return unsqueeze(emit, result, [0]) if node.rank() == 1 else result
 
 
 @lowers("FeatureVectorizer", domain=ML)
@@ -124,10 +124,10 @@ def feature_vectorizer(node: Node) -> Value:
     return concat(emit, parts, 1)
 
 
-def _looked_up(emit: Emitter, src: Value, keys: Array, values: Array, other: Array) -> Value:
+def _looked_up(emit: Emitter, src: Value, keys: Array, values: Array, default: Array) -> Value:
     order = np.argsort(keys, kind="stable")
-    given = [src, keys[order], values[order], np.array(other, values.dtype).reshape(())]
-    return emit.op("LookUp", given)
+    ends = [src, keys[order], values[order], np.array(default, values.dtype).reshape(())]
+    return emit.op("LookUp", ends)
 
 
 @lowers("OneHotEncoder", domain=ML)
@@ -152,10 +152,10 @@ def _table(node: Node, side: str) -> Array:
     if node.has(f"{side}_strings"):
         raise refused(node, f"its {side} are {STRINGS}")
     if node.has(f"{side}_tensor"):
-        found = np.asarray(node.importer.array(node.attr(f"{side}_tensor"), f"{node.where}: {side}_tensor"))
-        if found.dtype.kind not in "if":
+        contents = np.asarray(node.importer.array(node.attr(f"{side}_tensor"), f"{node.where}: {side}_tensor"))
+        if contents.dtype.kind not in "if":
             raise refused(node, f"its {side} are {STRINGS}")
-        return found.reshape(-1)
+        return contents.reshape(-1)
     if node.has(f"{side}_floats"):
         return _floats(node, f"{side}_floats")
     return np.array(node.attr(f"{side}_int64s", []), np.int64)
@@ -172,13 +172,13 @@ def label_encoder(node: Node) -> Value:
     if len(np.unique(keys)) < len(keys):
         raise refused(node, "two keys are equal")
     if node.has("default_tensor"):
-        other = np.asarray(node.importer.array(node.attr("default_tensor"), f"{node.where}: default_tensor"))
+        default_value = np.asarray(node.importer.array(node.attr("default_tensor"), f"{node.where}: default_tensor"))
     else:
         name, default = ("default_float", -0.0) if values.dtype.kind == "f" else ("default_int64", -1)
-        other = np.array(node.attr(name, default), values.dtype)
-    if other.size != 1:
-        raise node.invalid(f"default_tensor of shape {list(other.shape)}", "one element")
-    return _looked_up(emit, cast(emit, node.value(0), OF_NUMPY[keys.dtype]), keys, values, other.reshape(()))
+        default_value = np.array(node.attr(name, default), values.dtype)
+    if default_value.size != 1:
+        raise node.invalid(f"default_tensor of shape {list(default_value.shape)}", "one element")
+    return _looked_up(emit, cast(emit, node.value(0), OF_NUMPY[keys.dtype]), keys, values, default_value.reshape(()))
 
 
 @lowers("LinearRegressor", domain=ML)

@@ -95,8 +95,8 @@ def split(node: Node) -> tuple[Value, ...]:
         dim, count = node.dims()[axis], node.attr("num_outputs", len(node.proto.output))
         if dim is None:
             raise Unsettled("the size of the axis is unknown")
-        each = -(-dim // count)
-        sizes = [max(min(each, dim - each * place), 0) for place in range(count)]
+        size = -(-dim // count)
+        sizes = [max(min(size, dim - size * place), 0) for place in range(count)]
     return tuple(lowering.split(node.emit, node.value(0), sizes, axis))
 
 

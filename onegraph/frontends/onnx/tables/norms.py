@@ -72,14 +72,16 @@ def layer_norm(node: Node) -> tuple[Value, ...]:
     """A normalization of the last axes; further outputs are the mean and the inverse of the standard deviation."""
     native(node)
     emit, epsilon = node.emit, node.attr("epsilon", 1e-5)
-    found = lowering.layer_norm(emit, node.value(0), node.optional(1), node.optional(2), node.attr("axis", -1), epsilon)
+    normal = lowering.layer_norm(
+        emit, node.value(0), node.optional(1), node.optional(2), node.attr("axis", -1), epsilon
+    )
     wanted = results_wanted(node)
     if wanted == 1:
-        return (found[0],)
+        return (normal[0],)
     wide = DataType.f32 if node.attr("stash_type", 1) == 1 else node.dtype()
-    mean, variance = (cast(emit, one, wide) for one in found[1:])
+    mean, variance = (cast(emit, one, wide) for one in normal[1:])
     inverse = unary(emit, "Reciprocal", unary(emit, "Sqrt", add(emit, variance, filled(epsilon, variance))))
-    return (found[0], mean, inverse)[:wanted]
+    return (normal[0], mean, inverse)[:wanted]
 
 
 @lowers("RMSNormalization", "SimplifiedLayerNormalization")
@@ -90,8 +92,8 @@ def rms_norm(node: Node) -> Value:
         raise NotLowered("the inverse root of the mean square as an output")
     epsilon = node.attr("epsilon", 1e-5)
     gamma = node.optional(1)
-    found = lowering.rms_norm(node.emit, node.value(0), gamma, node.attr("axis", -1), epsilon)
-    return found if gamma is None else cast(node.emit, found, dtype_of(gamma))
+    result = lowering.rms_norm(node.emit, node.value(0), gamma, node.attr("axis", -1), epsilon)
+    return result if gamma is None else cast(node.emit, result, dtype_of(gamma))
 
 
 @lowers("LpNormalization", wide=True)

@@ -24,12 +24,12 @@ CODES_LEVEL = 4  # accuracy_level: the activations may become 8-bit codes
 
 def _stored(node: Node, index: int, shape: tuple[int, ...], name: str) -> Array:
     """The contents of an input as (columns, others), which may be one axis, or several for the others."""
-    found = node.known(index)
-    if found is None:
+    result = node.known(index)
+    if result is None:
         raise NotLowered(f"{name} that is no constant")
-    if found.size != np.prod(shape) or (found.ndim > 1 and found.shape[0] != shape[0]):
-        raise node.invalid(f"{name} of shape {list(found.shape)}", f"{[*shape]}")
-    return found.reshape(shape)
+    if result.size != np.prod(shape) or (result.ndim > 1 and result.shape[0] != shape[0]):
+        raise node.invalid(f"{name} of shape {list(result.shape)}", f"{[*shape]}")
+    return result.reshape(shape)
 
 
 @lowers("MatMulNBits", domain=DOMAIN)
@@ -58,7 +58,7 @@ def matmul_n_bits(node: Node) -> Value:
         codes = lowering.unpacked_points(weights, bits, depth)[:, order]
         weights = lowering.packed_points(np.pad(codes, ((0, 0), (0, blocks * block - depth))), bits)
         activations = emit.op("Gather", [activations, order], {"axis": -1})
-    found = lowering.packed_matmul(
+    result = lowering.packed_matmul(
         emit,
         activations,
         lowering.two_bits_as_four(weights) if bits == min(BITS) else weights,
@@ -69,7 +69,7 @@ def matmul_n_bits(node: Node) -> Value:
         zero=1 << (bits - 1),
         in_codes=node.attr("accuracy_level", 0) == CODES_LEVEL,
     )
-    return found if node.optional(5) is None else add(node.emit, found, node.value(5))
+    return result if node.optional(5) is None else add(node.emit, result, node.value(5))
 
 
 def _order(node: Node, depth: int, block: int, blocks: int) -> Array | None:
@@ -113,8 +113,8 @@ def matmul_of_rows(node: Node) -> Value:
         raise node.invalid(f"A of {node.dtype()} {list(src or ())}", f"{dtype} with {depth} as its last dim")
     form = {"coding": node.attr("coding"), "group": node.attr("group"), "zero": 0}
     rows, ends = node.array(1), (node.value(2), node.optional(3))
-    found = lowering.packed_matmul(node.emit, node.value(0), rows, *ends, in_codes=False, **form)
-    return found if node.optional(4) is None else add(node.emit, found, node.value(4))
+    result = lowering.packed_matmul(node.emit, node.value(0), rows, *ends, in_codes=False, **form)
+    return result if node.optional(4) is None else add(node.emit, result, node.value(4))
 
 
 @lowers("Gather", domain=OF_ROWS)
@@ -122,8 +122,8 @@ def gather_of_rows(node: Node) -> Value:
     """Rows of a table of packed codes."""
     form = {name: node.attr(name) for name in ("coding", "group", "depth")}
     ends = node.value(0), node.value(2), node.optional(3)
-    found = lowering.packed_gather(node.emit, node.array(1), *ends, zero=0, **form)
-    return cast(node.emit, found, data_type(node.attr("dtype"), node.where))
+    result = lowering.packed_gather(node.emit, node.array(1), *ends, zero=0, **form)
+    return cast(node.emit, result, data_type(node.attr("dtype"), node.where))
 
 
 @lowers("GatherBlockQuantized", domain=DOMAIN)
@@ -169,8 +169,8 @@ def _table_form(node: Node, data: Array, scales: Array) -> tuple[int, int]:
         raise node.invalid(f"bits {bits} of {data.dtype}", "bits 4")
     axes = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
     if rank < 2 or scales.ndim != rank or any(not -rank <= axis < rank for axis in axes):
-        given = f"data of shape {list(data.shape)}, scales of shape {list(scales.shape)} and axes {[*axes]}"
-        raise node.invalid(given, "at least two axes, as many of scales, and axes among them")
+        shapes = f"data of shape {list(data.shape)}, scales of shape {list(scales.shape)} and axes {[*axes]}"
+        raise node.invalid(shapes, "at least two axes, as many of scales, and axes among them")
     if rank != len(("rows", "codes")) or (axes[0] % rank, axes[1] % rank) != (0, 1):
         raise NotLowered("a table that is not (rows, codes) with blocks along its rows")
     return bits, block
@@ -197,6 +197,6 @@ def dynamic_quantize_matmul(node: Node) -> Value:
     """A product of src, rounded to codes of 8 bits with one scale, by weights of 8 bits."""
     emit = node.emit
     codes, scale, point = quantization.dynamic_quantize(emit, node.value(0), DataType.u8)
-    found = integer_products.integer_matmul(emit, codes, node.value(1), point, node.optional(3))
-    found = multiply(emit, cast(emit, found, DataType.f32), multiply(emit, scale, node.value(2)))
-    return found if node.optional(4) is None else add(emit, found, node.value(4))
+    result = integer_products.integer_matmul(emit, codes, node.value(1), point, node.optional(3))
+    result = multiply(emit, cast(emit, result, DataType.f32), multiply(emit, scale, node.value(2)))
+    return result if node.optional(4) is None else add(emit, result, node.value(4))

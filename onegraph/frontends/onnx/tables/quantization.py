@@ -87,8 +87,8 @@ def convolution(node: Node) -> Value:
     bias = quantization.known_bias(node.known(8), src, scale)
     image = quantization.dequantize(emit, node.value(0), src)
     kernel = quantization.dequantize(emit, weights, scale)
-    found = windows.convolution(emit, image, kernel, bias, window_of(node), groups=node.attr("group", 1))
-    return quantization.quantize(emit, found, result, node.dtype(7))
+    outcome = windows.convolution(emit, image, kernel, bias, window_of(node), groups=node.attr("group", 1))
+    return quantization.quantize(emit, outcome, result, node.dtype(7))
 
 
 @lowers("QLinearMatMul")

@@ -16,8 +16,8 @@ def _generator(node: Node) -> np.random.RandomState:
 
 
 def _dtype(node: Node, default: DataType) -> np.dtype[np.generic]:
-    found: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else default
-    return found.numpy
+    result: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else default
+    return result.numpy
 
 
 @computes("RandomNormal", "RandomUniform")
@@ -53,8 +53,8 @@ def multinomial(node: Node) -> Array:
     chances = np.exp(logits - logits.max(-1, keepdims=True))
     bounds = np.cumsum(chances / chances.sum(-1, keepdims=True), -1)
     points = _generator(node).uniform(size=(len(logits), count, 1))
-    found = np.minimum((points >= bounds[:, None]).sum(-1), logits.shape[-1] - 1)
-    result: Array = found.astype(_dtype(node, DataType.s32))
+    drawn = np.minimum((points >= bounds[:, None]).sum(-1), logits.shape[-1] - 1)
+    result: Array = drawn.astype(_dtype(node, DataType.s32))
     return result
 
 

@@ -115,9 +115,9 @@ def _cell(node: Node) -> tuple[str, dict[str, AttrValue]]:
     if tuple(names) != usual:
         options["activations"] = " ".join(names)
         for place, key in enumerate(("alpha", "beta")):
-            given = iter(node.attr(f"activation_{key}", []))
+            parameters = iter(node.attr(f"activation_{key}", []))
             defaults = [ACTIVATIONS[name][place : place + 1] for name in names]
-            options[key] = tuple([float(next(given, *default)) if default else 0.0 for default in defaults])
+            options[key] = tuple([float(next(parameters, *default)) if default else 0.0 for default in defaults])
     return cell, options
 
 

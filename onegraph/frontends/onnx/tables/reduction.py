@@ -39,8 +39,8 @@ def reduce(node: Node) -> Value:
             raise Unsettled("axes that are known only in a run, and may be none", [1])
         inputs = [src, as_s64(node.emit, axes_input)]
         return node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
-    axes, keep, nothing = _axes(node)
-    if nothing:
+    axes, keep, is_noop = _axes(node)
+    if is_noop:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
     if 0 in node.dims():
         return _of_nothing(node, kind, axes, keep)
@@ -69,27 +69,27 @@ def _of_nothing(node: Node, kind: str, axes: list[int] | None, keep: bool) -> Va
 @lowers("ReduceSumSquare", wide=True)
 def sum_of_squares(node: Node) -> Value:
     """The sum of squares."""
-    axes, keep, nothing = _axes(node)
+    axes, keep, is_noop = _axes(node)
     src = node.value(0)
     squares = unary(node.emit, "Square", src) if node.dtype() in NATIVE else multiply(node.emit, src, src)
-    return squares if nothing else lowering.reduce(node.emit, "ReduceSum", squares, axes, keep)
+    return squares if is_noop else lowering.reduce(node.emit, "ReduceSum", squares, axes, keep)
 
 
 @lowers("ReduceLogSum", wide=True)
 def log_of_sum(node: Node) -> Value:
     """The logarithm of the sum."""
-    axes, keep, nothing = _axes(node)
-    total = node.value(0) if nothing else lowering.reduce(node.emit, "ReduceSum", node.value(0), axes, keep)
+    axes, keep, is_noop = _axes(node)
+    total = node.value(0) if is_noop else lowering.reduce(node.emit, "ReduceSum", node.value(0), axes, keep)
     return unary(node.emit, "Log", total)
 
 
 @lowers("ReduceLogSumExp", wide=True)
 def log_of_sum_of_exponentials(node: Node) -> Value:
     """The logarithm of the sum of exponentials."""
-    axes, keep, nothing = _axes(node)
-    if 0 in node.dims() and not nothing:
+    axes, keep, is_noop = _axes(node)
+    if 0 in node.dims() and not is_noop:
         return _of_nothing(node, "ReduceLogSumExp", axes, keep)
-    return node.value(0) if nothing else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
+    return node.value(0) if is_noop else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
 
 
 @lowers("Softmax", "LogSoftmax")

@@ -33,7 +33,7 @@ def max_roi_pool(node: Node) -> Array:
     """The largest elements of the cells of boxes."""
     src, boxes, scale = node.array(0), node.array(1), np.float32(node.attr("spatial_scale", 1.0))
     pooled = node.attr("pooled_shape")
-    found = np.zeros((len(boxes), src.shape[1], *pooled), src.dtype)
+    result = np.zeros((len(boxes), src.shape[1], *pooled), src.dtype)
     for place, box in enumerate(boxes):
         if not 0 <= int(box[0]) < src.shape[0]:
             raise node.invalid(f"batch index {int(box[0])}", f"0 to {src.shape[0] - 1}")
@@ -49,8 +49,8 @@ def max_roi_pool(node: Node) -> Array:
             )
             cell = src[int(box[0]), :, int(first) : int(last), int(begin) : int(end)]
             if cell.size:
-                found[place, :, row, column] = cell.max((1, 2))
-    return found
+                result[place, :, row, column] = cell.max((1, 2))
+    return result
 
 
 @lowers("MaxUnpool")
@@ -68,9 +68,9 @@ def max_unpool(node: Node) -> Value:
     whole = shape if wanted is None else [*wanted]
     if len(whole) != len(shape) or any(dim < least for dim, least in zip(whole, shape, strict=True)):
         raise node.invalid(f"output_shape {whole}", f"at least {shape}")
-    found = node.emit.op("MaxUnpool", [node.value(0), node.value(1), numbers(*shape)])
-    behind = [dim - least for dim, least in zip(whole, shape, strict=True)]
-    return padded(node.emit, found, [0] * len(shape), behind) if any(behind) else found
+    result = node.emit.op("MaxUnpool", [node.value(0), node.value(1), numbers(*shape)])
+    trailing = [dim - least for dim, least in zip(whole, shape, strict=True)]
+    return padded(node.emit, result, [0] * len(shape), trailing) if any(trailing) else result
 
 
 @lowers("DeformConv")
@@ -96,13 +96,13 @@ def deformable_convolution(node: Node) -> Value:
     }
     depth = inner * kernel[0] * kernel[1]
     sources = [src, node.value(2), node.optional(4)]
-    found = emit.op("DeformColumns", sources if sources[2] is not None else sources[:2], attrs)
+    columns_of = emit.op("DeformColumns", sources if sources[2] is not None else sources[:2], attrs)
     if groups == 1:
-        found = reshape(emit, found, numbers(batch, depth, rows * columns))
-        made = matmul(emit, reshape(emit, weights, numbers(outputs, depth)), found)
+        columns_of = reshape(emit, columns_of, numbers(batch, depth, rows * columns))
+        made = matmul(emit, reshape(emit, weights, numbers(outputs, depth)), columns_of)
     else:
-        found = reshape(emit, found, numbers(batch, groups, depth, rows * columns))
-        made = matmul(emit, reshape(emit, weights, numbers(groups, outputs // groups, depth)), found)
+        columns_of = reshape(emit, columns_of, numbers(batch, groups, depth, rows * columns))
+        made = matmul(emit, reshape(emit, weights, numbers(groups, outputs // groups, depth)), columns_of)
     made = reshape(emit, made, numbers(batch, outputs, rows, columns))
     bias = node.optional(3)
     return made if bias is None else add(emit, made, reshape(emit, bias, numbers(outputs, 1, 1)))
@@ -120,5 +120,5 @@ def affine_grid(node: Node) -> Array:
         np.linspace(-1, 1, size) if is_aligned and size > 1 else (2 * np.arange(size) + 1) / size - 1 for size in sizes
     ]
     grid = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(sizes)], -1)
-    found: Array = np.einsum("...k,njk->n...j", grid, theta)
-    return found.astype(node.array(0).dtype)
+    result: Array = np.einsum("...k,njk->n...j", grid, theta)
+    return result.astype(node.array(0).dtype)

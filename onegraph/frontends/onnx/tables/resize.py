@@ -31,7 +31,7 @@ def resize(node: Node) -> Value:
         raise NotLowered("neither sizes nor scales")
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     bounds = [0.0] * len(axes) + [1.0] * len(axes) if crop is None or not crop.size else [float(one) for one in crop]
-    found = {
+    axes_found = {
         axis: Axis(dim, count, factor, begin, end, is_ratio)
         for axis, dim, count, factor, begin, end, is_ratio in zip(
             axes, dims, counts, factors, bounds[: len(axes)], bounds[len(axes) :], are_ratios, strict=True
@@ -39,7 +39,9 @@ def resize(node: Node) -> Value:
         if dim is not None
     }
     if mode == "tf_crop_and_resize":
-        found = {axis: one for axis, one in found.items() if (one.size, one.begin, one.end) != (one.count, 0, 1)}
+        axes_found = {
+            axis: one for axis, one in axes_found.items() if (one.size, one.begin, one.end) != (one.count, 0, 1)
+        }
     sampling = Sampling(
         node.attr("mode", "nearest"),
         mode,
@@ -52,7 +54,7 @@ def resize(node: Node) -> Value:
     changed = {axis: factor for axis, factor in zip(axes, factors, strict=True) if factor != 1}
     if any(shape[axis] is None for axis in changed):
         return lowering.enlarged(node.emit, node.value(0), changed, sampling)
-    return lowering.resize(node.emit, node.value(0), found, sampling)
+    return lowering.resize(node.emit, node.value(0), axes_found, sampling)
 
 
 @lowers("GridSample")

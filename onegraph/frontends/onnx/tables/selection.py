@@ -80,13 +80,13 @@ def unique(node: Node) -> tuple[Array, ...]:
     axis, src = node.attr("axis"), node.array(0)
     along = 0 if axis is None else axis
     src = src.reshape(-1) if axis is None else src
-    found, first, inverse, counts = _distinct(src) if src.ndim == 1 else np.unique(src, True, True, True, axis=along)
+    values, first, inverse, counts = _distinct(src) if src.ndim == 1 else np.unique(src, True, True, True, axis=along)
     inverse = inverse.reshape(-1)
     if not node.attr("sorted", 1):
         order = np.argsort(first)
         rank = np.argsort(order)
-        found, first, inverse, counts = np.take(found, order, along), first[order], rank[inverse], counts[order]
-    return found.astype(src.dtype), *[one.astype(np.int64) for one in (first, inverse, counts)]
+        values, first, inverse, counts = np.take(values, order, along), first[order], rank[inverse], counts[order]
+    return values.astype(src.dtype), *[one.astype(np.int64) for one in (first, inverse, counts)]
 
 
 @computes("TensorScatter")
@@ -120,8 +120,8 @@ def bit_cast(node: Node) -> Array:
     src = node.array(0)
     if src.dtype.itemsize != wanted.itemsize:
         raise node.invalid(f"{src.dtype} as {wanted}", "a data type of as many bits")
-    found: Array = np.ascontiguousarray(src).view(wanted).reshape(src.shape)
-    return found
+    result: Array = np.ascontiguousarray(src).view(wanted).reshape(src.shape)
+    return result
 
 
 @computes("Det", shaped=True)

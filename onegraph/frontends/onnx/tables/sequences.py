@@ -27,12 +27,12 @@ def empty(node: Node) -> TensorList:
 @lowers("SequenceAt")
 def at(node: Node) -> Value:
     """One tensor of a sequence."""
-    found = node.any(0)
-    place = None if isinstance(found, GrowingList) else node.value(1)
-    if isinstance(found, TensorList) and found and not isinstance(place, np.ndarray):
-        found = StackedList(_stack(node, found))
-    if isinstance(found, StackedList):
-        return node.emit.op("Gather", [found.stack, place], {"axis": 0})
+    sequence = node.any(0)
+    place = None if isinstance(sequence, GrowingList) else node.value(1)
+    if isinstance(sequence, TensorList) and sequence and not isinstance(place, np.ndarray):
+        sequence = StackedList(_stack(node, sequence))
+    if isinstance(sequence, StackedList):
+        return node.emit.op("Gather", [sequence.stack, place], {"axis": 0})
     tensors = node.tensors(0)
     return tensors[_place(node, 1, len(tensors))]
 
@@ -40,13 +40,13 @@ def at(node: Node) -> Value:
 @lowers("SequenceInsert")
 def insert(node: Node) -> object:
     """A sequence with one more tensor, at the end by default."""
-    found = node.any(0)
-    if isinstance(found, (StackedList, GrowingList)) and node.optional(2) is not None:
+    sequence = node.any(0)
+    if isinstance(sequence, (StackedList, GrowingList)) and node.optional(2) is not None:
         raise NotLowered("a place in a sequence whose length is not known before the graph runs")
-    if isinstance(found, GrowingList):
-        return found._replace(added=(*found.added, node.value(1)))
-    if isinstance(found, StackedList):
-        return joined(node, [found, TensorList([node.value(1)])])
+    if isinstance(sequence, GrowingList):
+        return sequence._replace(added=(*sequence.added, node.value(1)))
+    if isinstance(sequence, StackedList):
+        return joined(node, [sequence, TensorList([node.value(1)])])
     tensors = node.tensors(0)
     place = len(tensors) if node.optional(2) is None else _place(node, 2, len(tensors) + 1, len(tensors))
     return TensorList([*tensors[:place], node.value(1), *tensors[place:]])
@@ -63,9 +63,9 @@ def erase(node: Node) -> TensorList:
 @lowers("SequenceLength")
 def length(node: Node) -> Value:
     """The number of tensors."""
-    found = node.any(0)
-    if isinstance(found, StackedList):
-        dims = lowering.dims_of(node.emit, found.stack)
+    sequence = node.any(0)
+    if isinstance(sequence, StackedList):
+        dims = lowering.dims_of(node.emit, sequence.stack)
         return node.emit.op("Gather", [dims, np.array(0)], {"axis": 0})
     return np.array(len(node.tensors(0)), np.int64)
 
@@ -73,9 +73,9 @@ def length(node: Node) -> Value:
 @lowers("ConcatFromSequence")
 def join(node: Node) -> Value:
     """The tensors of a sequence joined along an axis, or along a new one."""
-    axis, found = node.attr("axis"), node.any(0)
-    if isinstance(found, StackedList):
-        return _along(node, found.stack, axis, bool(node.attr("new_axis", 0)))
+    axis, sequence = node.attr("axis"), node.any(0)
+    if isinstance(sequence, StackedList):
+        return _along(node, sequence.stack, axis, bool(node.attr("new_axis", 0)))
     tensors = node.tensors(0)
     if not node.attr("new_axis", 0):
         return lowering.concat(node.emit, tensors, axis)
@@ -95,14 +95,14 @@ def split(node: Node) -> object:
     if sizes is None or sizes.ndim == 0:
         if dim is None:
             raise Unsettled("the size of the axis is unknown")
-        each = 1 if sizes is None else int(sizes)
-        parts = [min(each, dim - start) for start in range(0, dim, each)]
+        length = 1 if sizes is None else int(sizes)
+        parts = [min(length, dim - start) for start in range(0, dim, length)]
     else:
         parts = [int(size) for size in sizes]
-    found = lowering.split(node.emit, src, parts, axis)
+    pieces = lowering.split(node.emit, src, parts, axis)
     if sizes is None and not node.attr("keepdims", 1):
-        found = [lowering.squeeze(node.emit, one, [axis]) for one in found]
-    return TensorList(found)
+        pieces = [lowering.squeeze(node.emit, one, [axis]) for one in pieces]
+    return TensorList(pieces)
 
 
 @lowers("Optional")
@@ -148,10 +148,10 @@ def _along(node: Node, stack: Value, axis: int, is_new: bool) -> Value:
     if is_new:
         return moved
     dims = [stack.shape[one + 1] for one in range(rank)]
-    others = dims[:place] + dims[place + 1 :]
+    rest_dims = dims[:place] + dims[place + 1 :]
     if dims[place] == 1:
         return lowering.squeeze(node.emit, moved, [place + 1])
-    if None in others or dims[place] == 0 or 0 in others:
+    if None in rest_dims or dims[place] == 0 or 0 in rest_dims:
         raise Unsettled("the shape of the tensors of a sequence is unknown")
     return lowering.reshape(node.emit, moved, np.array([*dims[:place], -1, *dims[place + 1 :]], np.int64))
 

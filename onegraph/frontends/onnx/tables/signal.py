@@ -27,8 +27,8 @@ MOST_FEW = 1 << 19  # products of numbers, up to which a product with a matrix t
 
 def _few_numbers(node: Node) -> Value:
     """The Fourier transform of few numbers: a product with a known matrix."""
-    found: Value = in_f32(node, _as_product)
-    return found
+    result: Value = in_f32(node, _as_product)
+    return result
 
 
 def _as_product(node: Node) -> Value:
@@ -68,8 +68,8 @@ def dft(node: Node) -> Array:
 @computes("STFT", shaped=True)
 def stft(node: Node) -> Array:
     """The Fourier transform of each frame of a signal."""
-    src, step, window, given = node.array(0), int(node.array(1).reshape(-1)[0]), node.known(2), node.integers(3)
-    size = given[0] if given else None if window is None else window.size
+    src, step, window, length = node.array(0), int(node.array(1).reshape(-1)[0]), node.known(2), node.integers(3)
+    size = length[0] if length else None if window is None else window.size
     if size is None or step < 1 or not 1 <= size <= src.shape[1]:
         raise node.invalid(f"frames of {size}, every {step}", "a window or a frame_length, and a frame_step")
     signal = _complex(src if src.ndim == 3 else src[..., None])
@@ -78,10 +78,10 @@ def stft(node: Node) -> Array:
     places = np.arange(0, signal.shape[1] - size + 1, step)[:, None] + np.arange(size)
     frames, half = signal[:, places] * weights, bool(node.attr("onesided", 1))
     if half and src.shape[-1] != 2:
-        found = np.fft.rfft(frames, size, -1)
+        spectrum = np.fft.rfft(frames, size, -1)
     else:
-        found = np.fft.fft(frames, size, -1)[..., : size // 2 + 1 if half else size]
-    return _parts(found, src.dtype)
+        spectrum = np.fft.fft(frames, size, -1)[..., : size // 2 + 1 if half else size]
+    return _parts(spectrum, src.dtype)
 
 
 @computes("MelWeightMatrix")
@@ -99,9 +99,9 @@ def mel_weights(node: Node) -> Array:
     # A side of no width has 1 in the middle, and 0 beside it.
     rising = (np.arange(rows)[:, None] - first + (first == middle)) / np.maximum(middle - first, 1)
     falling = (last - np.arange(rows)[:, None] + (last == middle)) / np.maximum(last - middle, 1)
-    found: Array = np.maximum(np.minimum(rising, falling), 0)
+    result: Array = np.maximum(np.minimum(rising, falling), 0)
     wanted: np.dtype[np.generic] = node.importer.dtype(node.attr("output_datatype", 1), node.where).numpy
-    return found.astype(wanted)
+    return result.astype(wanted)
 
 
 # The coefficients of the cosines of 0, 1 and 2 turns.

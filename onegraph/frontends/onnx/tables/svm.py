@@ -29,13 +29,13 @@ def _floats(node: Node, name: str) -> Array:
 def _kernel(node: Node, count: int) -> Value:
     """The kernel of each row with each of the support vectors, (rows, vectors)."""
     emit, src, vectors = node.emit, cast(node.emit, rows_of(node), DataType.f32), _floats(node, "support_vectors")
-    kind, given = node.attr("kernel_type", "LINEAR"), _floats(node, "kernel_params")
+    kind, parameters = node.attr("kernel_type", "LINEAR"), _floats(node, "kernel_params")
     if kind not in KINDS or len(vectors) % count or not len(vectors):
         raise node.invalid(
             f"kernel_type {kind}, {counted(len(vectors), 'support_vector')}",
             f"{', '.join(KINDS)}; {counted(count, 'vector')}",
         )
-    gamma, coef, degree = (float(one) for one in (given if len(given) == 3 else [0, 0, 0]))
+    gamma, coef, degree = (float(one) for one in (parameters if len(parameters) == 3 else [0, 0, 0]))
     vectors = vectors.reshape(count, -1)
     if kind == "RBF":  # around the mean of the vectors, so that the squares do not cancel
         mean = vectors.mean(0)
@@ -61,10 +61,10 @@ def regressor(node: Node) -> Value:
     if len(weights) != count or len(rho) != 1:
         raise node.invalid(f"{counted(len(weights), 'coefficient')}, {len(rho)} rho", f"{count} and 1")
     emit = node.emit
-    found = matmul(emit, _kernel(node, count), weights[:, None], rho)
+    result = matmul(emit, _kernel(node, count), weights[:, None], rho)
     if not node.attr("one_class", 0):
-        return found
-    return select(emit, binary(emit, "Greater", found, filled(0, found)), filled(1, found), filled(-1, found))
+        return result
+    return select(emit, binary(emit, "Greater", result, filled(0, result)), filled(1, result), filled(-1, result))
 
 
 @lowers("SVMClassifier", domain=ML)
@@ -98,20 +98,20 @@ def _pair_weights(node: Node, sizes: list[int], pairs: list[Any]) -> Array:
     if len(sizes) * (len(sizes) - 1) // 2 != len(pairs):
         raise node.invalid(f"vectors_per_class of {counted(len(sizes), 'element')}", "one for each class")
     table, ends = weights[: rows * total].reshape(rows, total), np.cumsum([0, *sizes])
-    found = np.zeros((total, len(pairs)), np.float32)
+    result = np.zeros((total, len(pairs)), np.float32)
     for place, (first, second) in enumerate(pairs):
         for own, row in ((first, second - 1), (second, first)):
             members = slice(ends[own], ends[own + 1])
-            found[members, place] = table[row, members]
-    return found
+            result[members, place] = table[row, members]
+    return result
 
 
 def _votes(pairs: list[Any], count: int) -> Array:
     """By pair and class: 1 for the first class, and -1 for the second one, which has lost."""
-    found = np.zeros((len(pairs), count), np.float32)
+    result = np.zeros((len(pairs), count), np.float32)
     for place, (first, second) in enumerate(pairs):
-        found[place, first], found[place, second] = 1, -1
-    return found
+        result[place, first], result[place, second] = 1, -1
+    return result
 
 
 def _against(pairs: list[Any], count: int) -> Array:

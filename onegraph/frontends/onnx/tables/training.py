@@ -27,13 +27,13 @@ def batch_norm_of_batch(node: Node) -> tuple[Value, ...]:
     variance = reduce(emit, "ReduceMean", multiply(emit, centered, centered), axes, False)
     mean = reduce(emit, "ReduceMean", wide, axes, False)
     gamma, beta = (cast(emit, node.value(place), DataType.f32) for place in (1, 2))
-    found = norms.batch_norm(emit, wide, gamma, beta, mean, variance, epsilon=node.attr("epsilon", 1e-5))
+    normal = norms.batch_norm(emit, wide, gamma, beta, mean, variance, epsilon=node.attr("epsilon", 1e-5))
     running = []
     for place, now in ((3, mean), (4, variance)):
         before = cast(emit, node.value(place), DataType.f32)
-        both = [multiply(emit, one, filled(share, one)) for one, share in ((before, momentum), (now, 1 - momentum))]
-        running.append(cast(emit, add(emit, *both), node.dtype(place)))
-    return (cast(emit, found, node.dtype()), *running)[: len(node.proto.output)]
+        weighted = [multiply(emit, one, filled(share, one)) for one, share in ((before, momentum), (now, 1 - momentum))]
+        running.append(cast(emit, add(emit, *weighted), node.dtype(place)))
+    return (cast(emit, normal, node.dtype()), *running)[: len(node.proto.output)]
 
 
 def _of_each(node: Node, states: int, step: Callable[..., tuple[Array, ...]]) -> list[Array]:
@@ -41,9 +41,9 @@ def _of_each(node: Node, states: int, step: Callable[..., tuple[Array, ...]]) ->
     count = (len(node) - 2) // (2 + states)
     rate, number = float(node.array(0).reshape(-1)[0]), int(node.array(1).reshape(-1)[0])
     sets = [[node.wide(2 + place + count * kind) for kind in range(2 + states)] for place in range(count)]
-    found = [step(rate, number, *one) for one in sets]
+    updates = [step(rate, number, *one) for one in sets]
     dtype = node.array(2).dtype
-    return [one[kind].astype(dtype) for kind in range(1 + states) for one in found]
+    return [one[kind].astype(dtype) for kind in range(1 + states) for one in updates]
 
 
 @computes("Adam", domain=DOMAIN)

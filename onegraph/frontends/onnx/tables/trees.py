@@ -39,18 +39,18 @@ LOWERED = "a post_transform of NONE, as converters write it beside one target"
 
 
 def _integers(node: Node, name: str, size: int | None = None, default: Any = None) -> Array:
-    found = np.array(node.attr(name, default or []), np.int64)
-    if size is not None and len(found) != size:
-        raise node.invalid(f"{name} of {counted(len(found), 'element')}", f"{size}, one for each node")
-    return found
+    integers = np.array(node.attr(name, default or []), np.int64)
+    if size is not None and len(integers) != size:
+        raise node.invalid(f"{name} of {counted(len(integers), 'element')}", f"{size}, one for each node")
+    return integers
 
 
 def _numbers(node: Node, name: str, dtype: Any) -> Array:
     """An attribute of floats, or the tensor that op sets from 3 on may have in its place."""
-    found = node.attr(f"{name}_as_tensor")
-    if found is not None:
-        found = node.importer.array(found, f"{node.where}: {name}_as_tensor")
-    return np.array(node.attr(name, []) if found is None else found, dtype).reshape(-1)
+    numbers = node.attr(f"{name}_as_tensor")
+    if numbers is not None:
+        numbers = node.importer.array(numbers, f"{node.where}: {name}_as_tensor")
+    return np.array(node.attr(name, []) if numbers is None else numbers, dtype).reshape(-1)
 
 
 class TreePlaces:
@@ -70,10 +70,10 @@ class TreePlaces:
             raise node.invalid("two nodes of one number in a tree", "a number for each node of a tree")
 
     def _keys(self, trees: Array, numbers: Array) -> Array:
-        found: Array = np.searchsorted(self._trees, trees) * self._span + (numbers - self._low)
-        return found
+        places: Array = np.searchsorted(self._trees, trees) * self._span + (numbers - self._low)
+        return places
 
-    def find(self, trees: Array, numbers: Array, what: str) -> Array:
+    def find(self, trees: Array, numbers: Array, port_name: str) -> Array:
         """The nodes, as places in the attributes."""
         is_known = np.isin(trees, self._trees) & (numbers >= self._low) & (numbers <= self._high)
         keys = self._keys(np.where(is_known, trees, self._trees[0]), np.where(is_known, numbers, self._low))
@@ -82,10 +82,10 @@ class TreePlaces:
         if not is_known.all():
             place = int(np.argmin(is_known))
             raise self._node.invalid(
-                f"{what} {numbers[place]} of tree {trees[place]}", "the number of a node of the tree"
+                f"{port_name} {numbers[place]} of tree {trees[place]}", "the number of a node of the tree"
             )
-        found: Array = self._order[at]
-        return found
+        places: Array = self._order[at]
+        return places
 
 
 def _classic(node: Node, prefix: str, dtype: Any) -> tuple[Trees, LeafWeights]:
@@ -154,9 +154,9 @@ def regressor(node: Node) -> Value:
     if len(base) not in (0, n_targets):
         raise refused(node, f"{counted(len(base), 'base_value')} for {counted(n_targets, 'target')}")
     trees, weights = _classic(node, "target", dtype)
-    given = base if len(base) else None
-    found = _scores(node, trees, weights, n_targets, aggregate=AGGREGATES[aggregate], base=given)
-    return cast(node.emit, found, DataType.f32)
+    base_scores = base if len(base) else None
+    result = _scores(node, trees, weights, n_targets, aggregate=AGGREGATES[aggregate], base=base_scores)
+    return cast(node.emit, result, DataType.f32)
 
 
 @lowers("TreeEnsembleClassifier", domain=ML)

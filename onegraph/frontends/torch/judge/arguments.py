@@ -41,8 +41,8 @@ def _filled(arguments: Arguments, kind: str, seed: int) -> Arguments:
         numbers = floats(kind, tuple(tensor.shape), seed + place, half=tensor.dtype is torch.float16)
         return torch.empty_like(tensor).copy_(torch.from_numpy(numbers))
 
-    found: Arguments = mapped(arguments, filled)
-    return found
+    result: Arguments = mapped(arguments, filled)
+    return result
 
 
 def _at_border(tensor: torch.Tensor, kind: str) -> torch.Tensor:
@@ -67,8 +67,8 @@ def resized(arguments: Arguments, size: int) -> Arguments:
     def cut(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.index_select(0, rows) if tensor.dim() and tensor.shape[0] == batch else tensor
 
-    found: Arguments = mapped(arguments, lambda tensor: cut(tensor.detach()))
-    return found
+    result: Arguments = mapped(arguments, lambda tensor: cut(tensor.detach()))
+    return result
 
 
 __all__ = ["batch_of", "resized", "variants"]

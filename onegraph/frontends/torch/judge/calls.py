@@ -63,10 +63,10 @@ class Subject:
         return Subject(module, module)
 
 
-def tensors_of(tree: Any, what: str) -> Tensors:
+def tensors_of(tree: Any, root_name: str) -> Tensors:
     """The tensors in nested lists, tuples and dictionaries, by names such as ``output[0]``."""
     pairs = pytree.tree_flatten_with_path(tree)[0]
-    return {f"{what}{pytree.keystr(path)}": leaf for path, leaf in pairs if torch.is_tensor(leaf)}
+    return {f"{root_name}{pytree.keystr(path)}": leaf for path, leaf in pairs if torch.is_tensor(leaf)}
 
 
 def mapped(tree: Any, function: Callable[[torch.Tensor], Any]) -> Any:
@@ -101,30 +101,30 @@ def call(
         seed: of the random numbers that the module draws, and of the gradients of its outputs.
         within: a context around the computation.
     """
-    found = ObservedCall()
-    args, kwargs = given = fresh(arguments, gradients=gradients)
-    before = mapped(given, lambda tensor: tensor.detach().clone())
-    inputs = tensors_of(given, "input")
+    observed = ObservedCall()
+    args, kwargs = inputs_of_call = fresh(arguments, gradients=gradients)
+    before = mapped(inputs_of_call, lambda tensor: tensor.detach().clone())
+    inputs = tensors_of(inputs_of_call, "input")
     with kept_buffers(subject.module), torch.set_grad_enabled(gradients):
         torch.manual_seed(seed)
         try:
             with within or nullcontext():
                 outputs = tensors_of(subject.function(*args, **kwargs), "output")
-                found.results.update({name: tensor.detach().clone() for name, tensor in outputs.items()})
-                found.requires_grad = frozenset(name for name, tensor in outputs.items() if tensor.requires_grad)
-                found.memory = _shared(outputs, {**inputs, **subject.state()})
+                observed.results.update({name: tensor.detach().clone() for name, tensor in outputs.items()})
+                observed.requires_grad = frozenset(name for name, tensor in outputs.items() if tensor.requires_grad)
+                observed.memory = _shared(outputs, {**inputs, **subject.state()})
                 if gradients:
-                    found.gradients = _gradients(subject, inputs, outputs, seed)
+                    observed.gradients = _gradients(subject, inputs, outputs, seed)
         except Exception as error:  # whatever a module raises is a result, too
-            found.error = error
-            return found
+            observed.error = error
+            return observed
         if subject.module is not None:
             buffers = subject.module.named_buffers()
-            found.results.update({f"buffer {name}": tensor.detach().clone() for name, tensor in buffers})
+            observed.results.update({f"buffer {name}": tensor.detach().clone() for name, tensor in buffers})
     for name, old in tensors_of(before, "input").items():
         if not torch.equal(old.nan_to_num(), inputs[name].detach().nan_to_num()):
-            found.results[f"{name} after the call"] = inputs[name].detach().clone()
-    return found
+            observed.results[f"{name} after the call"] = inputs[name].detach().clone()
+    return observed
 
 
 def _gradients(subject: Subject, inputs: Tensors, outputs: Tensors, seed: int) -> dict[str, torch.Tensor | None]:
@@ -134,8 +134,8 @@ def _gradients(subject: Subject, inputs: Tensors, outputs: Tensors, seed: int) -
     if not sources or not ends:
         return {}
     seeds = [_cotangent(tensor, seed + place) for place, tensor in enumerate(ends)]
-    found = torch.autograd.grad(ends, [*sources.values()], seeds, allow_unused=True)
-    return dict(zip(sources, found, strict=True))
+    gradients = torch.autograd.grad(ends, [*sources.values()], seeds, allow_unused=True)
+    return dict(zip(sources, gradients, strict=True))
 
 
 def _cotangent(tensor: torch.Tensor, seed: int) -> torch.Tensor:
@@ -144,14 +144,17 @@ def _cotangent(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     return torch.from_numpy(np.asarray(numbers)).to(tensor.dtype)
 
 
-def _shared(outputs: Tensors, others: Tensors) -> frozenset[tuple[str, str]]:
+def _shared(outputs: Tensors, also: Tensors) -> frozenset[tuple[str, str]]:
     """The pairs of names whose tensors share memory."""
-    places = {name: _memory(tensor) for name, tensor in {**others, **outputs}.items()}
+    places = {name: _memory(tensor) for name, tensor in {**also, **outputs}.items()}
     return frozenset(
-        (name, other)
+        (name, second)
         for name in outputs
-        for other in places
-        if name != other and places[name] and places[name] == places[other] and (other not in outputs or name < other)
+        for second in places
+        if name != second
+        and places[name]
+        and places[name] == places[second]
+        and (second not in outputs or name < second)
     )
 
 

@@ -31,11 +31,11 @@ class Disturbance(TorchDispatchMode):
         self.unit, self.generator = unit, torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if all(one.alias_info is None for one in func._schema.returns):
             absolute = INEXACTNESS if func._schema.name.removeprefix("aten::") in INEXACT else 0.0
-            mapped(found, lambda tensor: self.disturb(tensor, absolute))
-        return found
+            mapped(result, lambda tensor: self.disturb(tensor, absolute))
+        return result
 
     def disturb(self, tensor: torch.Tensor, absolute: float = 0.0) -> torch.Tensor:
         """Change a tensor in place."""
@@ -59,12 +59,19 @@ class EagerOracle:
         self.wide = None if random else eager.wide()
 
     def judge(
-        self, given: ObservedCall, arguments: Arguments, peer: ObservedCall, *, gradients: bool, run: str, contents: str
+        self,
+        observed: ObservedCall,
+        arguments: Arguments,
+        peer: ObservedCall,
+        *,
+        gradients: bool,
+        run: str,
+        contents: str,
     ) -> list[Finding]:
         """The results and gradients of a call that differ from those of eager PyTorch.
 
         Args:
-            given: the call of the compiled module.
+            observed: the call of the compiled module.
             arguments: its arguments.
             peer: the same call of the eager module.
             gradients: whether gradients were computed.
@@ -74,7 +81,7 @@ class EagerOracle:
         exact, noise = self._calls(arguments, gradients)
         for name, want in [*peer.results.items(), *peer.gradients.items()]:
             label = f"gradient of {name}" if name in peer.gradients else name
-            got = given.gradients.get(name) if name in peer.gradients else given.results.get(name)
+            got = observed.gradients.get(name) if name in peer.gradients else observed.results.get(name)
             if (got is None) != (want is None):
                 words = ("a tensor", "none") if want is None else ("none", "a tensor")
                 findings.append(Finding(label, run, contents, "missing", *words))
@@ -83,13 +90,13 @@ class EagerOracle:
                     findings.append(Finding(label, run, contents, "data type", str(got.dtype), str(want.dtype)))
                     continue
                 wide = _value(exact, name)
-                others = [_value(one, name) for one in noise]
-                moved = [_array(one) for one in others if one is not None]
+                answers = [_value(one, name) for one in noise]
+                moved = [_array(one) for one in answers if one is not None]
                 answer = Answer(_array(want if wide is None else wide), _array(want), moved)
                 loose = 1.0 if wide is not None else RANDOM
                 kind = str(want.dtype).removeprefix("torch.")
-                one = compare(_array(got), answer, kind, name=label, run=run, contents=contents, loose=loose)
-                findings += [] if one is None else [one]
+                difference = compare(_array(got), answer, kind, name=label, run=run, contents=contents, loose=loose)
+                findings += [] if difference is None else [difference]
         return findings
 
     def _calls(self, arguments: Arguments, gradients: bool) -> tuple[ObservedCall | None, list[ObservedCall]]:

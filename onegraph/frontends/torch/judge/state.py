@@ -66,8 +66,8 @@ def _replaced(module: torch.nn.Module, generator: torch.Generator) -> Iterator[N
 
 def _loaded(module: torch.nn.Module, generator: torch.Generator) -> Iterator[None]:
     stored = {
-        name: _like(one, generator) if torch.is_tensor(one) and one.is_floating_point() else one
-        for name, one in module.state_dict().items()
+        name: _like(tensor, generator) if torch.is_tensor(tensor) and tensor.is_floating_point() else tensor
+        for name, tensor in module.state_dict().items()
     }
     module.load_state_dict(stored)
     yield

@@ -154,8 +154,8 @@ class _Judge:
         batch = batch_of(arguments)
         if not dynamic or batch is None:
             return [("", arguments)]
-        other = batch - 1 if batch > 2 else batch + 1
-        return [(f", batch of {size}", resized(arguments, size)) for size in (batch, other)]
+        second_size = batch - 1 if batch > 2 else batch + 1
+        return [(f", batch of {size}", resized(arguments, size)) for size in (batch, second_size)]
 
     def _compare(
         self,
@@ -175,32 +175,32 @@ class _Judge:
             return
         if contents not in self.contents:
             self.contents.append(contents)
-        given = call(compiled, made, gradients=gradients, seed=self.seed)
-        if contents == GIVEN and (given.results or given.error is None):
-            self.findings += self._relations(given, peer, oracle.eager, made, gradients, run)
-        if given.error is not None:
-            self.findings.append(Finding("the call", run, contents, "error", _shown(given.error), "results"))
+        observed = call(compiled, made, gradients=gradients, seed=self.seed)
+        if contents == GIVEN and (observed.results or observed.error is None):
+            self.findings += self._relations(observed, peer, oracle.eager, made, gradients, run)
+        if observed.error is not None:
+            self.findings.append(Finding("the call", run, contents, "error", _shown(observed.error), "results"))
             return
         self.compared += len(peer.results) + len(peer.gradients)
-        self.findings += oracle.judge(given, made, peer, gradients=gradients, run=run, contents=contents)
+        self.findings += oracle.judge(observed, made, peer, gradients=gradients, run=run, contents=contents)
 
     def _relations(
-        self, given: ObservedCall, peer: ObservedCall, eager: Subject, made: Arguments, gradients: bool, run: str
+        self, observed: ObservedCall, peer: ObservedCall, eager: Subject, made: Arguments, gradients: bool, run: str
     ) -> list[Finding]:
         """Where results share memory or require gradients otherwise than in eager PyTorch and its own compiler."""
-        pairs, names = given.memory ^ peer.memory, given.requires_grad ^ peer.requires_grad
+        pairs, names = observed.memory ^ peer.memory, observed.requires_grad ^ peer.requires_grad
         if pairs or names:
             traced = call(self._compiled(eager, "aot_eager"), made, gradients=gradients, seed=self.seed)
             if traced.error is None:
-                pairs &= given.memory ^ traced.memory
-                names &= given.requires_grad ^ traced.requires_grad
+                pairs &= observed.memory ^ traced.memory
+                names &= observed.requires_grad ^ traced.requires_grad
         findings = []
-        for one, other in sorted(pairs):
-            words = f"shared with {other}", f"apart from {other}"
-            words = words if (one, other) in given.memory else (words[1], words[0])
-            findings.append(Finding(one, run, GIVEN, "memory", *words))
+        for first, second in sorted(pairs):
+            words = f"shared with {second}", f"apart from {second}"
+            words = words if (first, second) in observed.memory else (words[1], words[0])
+            findings.append(Finding(first, run, GIVEN, "memory", *words))
         for name in sorted(names):
-            required = name in given.requires_grad
+            required = name in observed.requires_grad
             findings.append(Finding(name, run, GIVEN, "requires_grad", str(required), str(not required)))
         return findings
 
@@ -235,34 +235,34 @@ class _Judge:
         """
         for gradients in self.modes:
             shared = self._subjects()
-            for what in WRITES:
+            for write in WRITES:
                 eager, compiled = shared if gradients else self._subjects()
                 if call(compiled, arguments, gradients=gradients, seed=self.seed).error is None:
-                    self._write(what, eager, compiled, arguments, gradients)
+                    self._write(write, eager, compiled, arguments, gradients)
 
     def _subjects(self) -> tuple[Subject, Subject]:
         """A copy of the module, and its compiled form."""
         eager = self._eager()
         return eager, self._compiled(eager)
 
-    def _write(self, what: str, eager: Subject, compiled: Subject, arguments: Arguments, gradients: bool) -> None:
+    def _write(self, write: str, eager: Subject, compiled: Subject, arguments: Arguments, gradients: bool) -> None:
         """Judge one way of writing; the state comes back, because numbers that grow with each way would round worse."""
         assert eager.module is not None
         run = "training" if gradients else "inference"
         first = [tensor.detach().clone() for tensor in state_of(eager.module)]
         try:
-            for _ in WRITES[what](eager.module, torch.Generator().manual_seed(self.seed)):
+            for _ in WRITES[write](eager.module, torch.Generator().manual_seed(self.seed)):
                 oracle = EagerOracle(eager, random=self.random, seed=self.seed)
-                self._compare(oracle, compiled, arguments, gradients, run, what)
+                self._compare(oracle, compiled, arguments, gradients, run, write)
         except (RuntimeError, TypeError, ValueError) as error:  # tied or parametrized weights refuse it
-            self.notes.append(f"{what}: not tried: {_shown(error)}")
+            self.notes.append(f"{write}: not tried: {_shown(error)}")
         with torch.no_grad():
             for tensor, value in zip(state_of(eager.module), first, strict=True):
                 tensor.copy_(value)
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and bool(torch.equal(first.nan_to_num(), second.nan_to_num()))
 
 
 def _shown(error: Exception) -> str:

@@ -39,8 +39,8 @@ def flash_attention(node: AtenNode) -> list[Value | None]:
     if mask is not None and not is_known(mask):
         mask, factor = finite(node, cast(node.emit, mask, dtype_of(query)))
     masking = replace(masking, mask=mask, open=factor is not None)
-    found = in_fusions(node.emit, query, key, value, scale=node["scale"], masking=masking).output
-    return [found if factor is None else multiply(node.emit, found, factor), None]
+    result = in_fusions(node.emit, query, key, value, scale=node["scale"], masking=masking).output
+    return [result if factor is None else multiply(node.emit, result, factor), None]
 
 
 @lowers("_scaled_dot_product_flash_attention_for_cpu_backward.default")
@@ -50,6 +50,6 @@ def flash_attention_backward(node: AtenNode) -> Sequence[Value]:
     dst, diff = native(node, "out"), native(node, "grad_out")
     total = cast(emit, node.value("logsumexp"), DataType.f32)
     mask = node["attn_mask"]
-    given = {"causal": bool(node["is_causal"])}
-    attrs = given if node["scale"] is None else {**given, "scale": node["scale"]}
+    masks = {"causal": bool(node["is_causal"])}
+    attrs = masks if node["scale"] is None else {**masks, "scale": node["scale"]}
     return emit.ends("AttentionBackward", [*operands, dst, total, diff, mask], attrs)

@@ -92,8 +92,8 @@ def softmax_backward(node: AtenNode) -> Value:
     kind = "LogSoftmaxBackward" if "log" in node.name else "SoftMaxBackward"
     diff, result = native(node, "grad_output"), native(node, "output")
     axis = node.axis("dim", "output")
-    found = node.emit.op(kind, [diff, result], {"axis": axis})
-    return cast(node.emit, found, node.result_dtype)
+    outcome = node.emit.op(kind, [diff, result], {"axis": axis})
+    return cast(node.emit, outcome, node.result_dtype)
 
 
 @lowers("native_layer_norm_backward.default")
@@ -111,12 +111,12 @@ def layer_norm_backward(node: AtenNode) -> list[Value | None]:
     gamma = reshape(node, cast(emit, gamma, wide), [size])
     attrs = {"begin_norm_axis": -1, "use_affine": True, "epsilon": NOTHING}
     inputs = [*flat, mean, variance, gamma, np.zeros(size, np.float32)]
-    found = emit.ends("LayerNormBackward", inputs, attrs)
+    gradients = emit.ends("LayerNormBackward", inputs, attrs)
     results: list[Value | None] = [None, None, None]
-    for place, one in enumerate(found):
+    for place, gradient in enumerate(gradients):
         like = node.like[place]
         if like is not None and node["output_mask"][place]:
-            results[place] = reshape(node, cast(emit, one, DTYPES[like.dtype]), [*like.shape])
+            results[place] = reshape(node, cast(emit, gradient, DTYPES[like.dtype]), [*like.shape])
     return results
 
 
@@ -126,10 +126,10 @@ def batch_norm_backward(node: AtenNode) -> list[Value | None]:
     emit, src, diff = node.emit, native(node, "input"), native(node, "grad_out")
     gamma = np.ones(node.shape("input")[1], np.float32) if node["weight"] is None else node.value("weight")
     gamma = cast(emit, gamma, DataType.f32)
-    found = (_by_batch if node["train"] else _by_running)(node, src, diff, gamma)
+    gradients = (_by_batch if node["train"] else _by_running)(node, src, diff, gamma)
     return [
-        None if like is None or not wanted else cast(emit, one, DTYPES[like.dtype])
-        for one, like, wanted in zip(found, node.like, node["output_mask"], strict=True)
+        None if like is None or not wanted else cast(emit, gradient, DTYPES[like.dtype])
+        for gradient, like, wanted in zip(gradients, node.like, node["output_mask"], strict=True)
     ]
 
 
@@ -138,8 +138,8 @@ def _by_batch(node: AtenNode, src: Value, diff: Value, gamma: Value) -> Sequence
     emit = node.emit
     mean, root = (cast(emit, node.value(name), DataType.f32) for name in ("save_mean", "save_invstd"))
     variance = unary(emit, "Reciprocal", unary(emit, "Square", root))
-    others = [mean, variance, gamma]
-    return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], others, epsilon=NOTHING)
+    vectors = [mean, variance, gamma]
+    return batch_norm_of_images(emit, "BatchNormTrainingBackward", [src, diff], vectors, epsilon=NOTHING)
 
 
 def _by_running(node: AtenNode, src: Value, diff: Value, gamma: Value) -> Sequence[Value]:

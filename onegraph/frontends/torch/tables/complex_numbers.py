@@ -73,12 +73,12 @@ def transform(node: AtenNode) -> Value:
     axes = [axis % len(shape) for axis in node["dim"]]
     scale = _scale(node, [shape[axis] for axis in axes])
     sign = -1 if is_real or node["forward"] else 1
-    found = node.value("self")
+    result = node.value("self")
     for axis in reversed(axes):
         half = is_real and bool(node["onesided"])
-        found = transformed(node.emit, found, axis, sign, scale, is_real=is_real, half=half)
+        result = transformed(node.emit, result, axis, sign, scale, is_real=is_real, half=half)
         is_real, scale = False, 1
-    return found
+    return result
 
 
 def _scale(node: AtenNode, dims: Sequence[int]) -> float:
@@ -88,11 +88,11 @@ def _scale(node: AtenNode, dims: Sequence[int]) -> float:
 @lowers_parts("_fft_c2r.default")
 def inverse_transform(node: AtenNode) -> Value:
     """Real numbers, of whose transform half is given along the last axis."""
-    found, axes = node.value("self"), [axis % len(node.result_shape) for axis in node["dim"]]
+    result, axes = node.value("self"), [axis % len(node.result_shape) for axis in node["dim"]]
     scale = _scale(node, [node.result_shape[axis] for axis in axes])
     for axis in axes[:-1]:
-        found = transformed(node.emit, found, axis, 1, 1, is_real=False, half=False)
-    return real_of_half(node.emit, found, axes[-1], node["last_dim_size"], scale)
+        result = transformed(node.emit, result, axis, 1, 1, is_real=False, half=False)
+    return real_of_half(node.emit, result, axes[-1], node["last_dim_size"], scale)
 
 
 @lowers_parts("complex.default")

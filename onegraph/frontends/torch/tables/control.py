@@ -26,56 +26,56 @@ def _higher(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 @_higher("cond")
-def condition(emit: Emitter, lower: LowerModule, flag: Any, then: Any, other: Any, operands: Sequence[Any]) -> Any:
+def condition(emit: Emitter, lower: LowerModule, flag: Any, then: Any, otherwise: Any, operands: Sequence[Any]) -> Any:
     """One of two modules, by a condition that may be known."""
     if isinstance(flag, (bool, np.ndarray)):
-        return lower(then if np.asarray(flag).item() else other, operands, emit)
+        return lower(then if np.asarray(flag).item() else otherwise, operands, emit)
 
     def side(module: Any) -> Callable[[BodyBuilder], Sequence[Value]]:
         return lambda body: _tensors(lower(module, _captured(body, operands), body.emit))
 
-    return branch(emit, flag, side(then), side(other))
+    return branch(emit, flag, side(then), side(otherwise))
 
 
 @_higher("while_loop")
 def while_loop(
-    emit: Emitter, lower: LowerModule, goes: Any, step: Any, states: Sequence[Any], others: Sequence[Any]
+    emit: Emitter, lower: LowerModule, goes: Any, step: Any, states: Sequence[Any], captured: Sequence[Any]
 ) -> Any:
     """A module for as long as another one says so."""
     first = [*_tensors(states)]
 
-    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(body: BodyBuilder, number: Value, states_in: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number, slices
-        around = _captured(body, others)
-        after = _tensors(lower(step, [*given, *around], body.emit))
+        around = _captured(body, captured)
+        after = _tensors(lower(step, [*states_in, *around], body.emit))
         (going,) = lower(goes, [*after, *around], body.emit)
         return Turn(_flag(body.emit, going), after, ())
 
-    (begins,) = lower(goes, [*first, *others], emit)
+    (begins,) = lower(goes, [*first, *captured], emit)
     return Looping(emit, None, _flag(emit, begins), first, Scans(), iteration).results()
 
 
 @_higher("scan")
 def scan(
-    emit: Emitter, lower: LowerModule, step: Any, states: Sequence[Any], scanned: Sequence[Any], others: Sequence[Any]
+    emit: Emitter, lower: LowerModule, step: Any, states: Sequence[Any], scanned: Sequence[Any], captured: Sequence[Any]
 ) -> Any:
     """A module for each slice along the first axis, with states; its further results are put together."""
 
-    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
+    def iteration(body: BodyBuilder, number: Value, states_in: Sequence[Value], slices: Sequence[Value]) -> Turn:
         del number
-        found = _tensors(lower(step, [*given, *slices, *_captured(body, others)], body.emit))
-        return Turn(np.array(True), found[: len(states)], found[len(states) :])
+        result = _tensors(lower(step, [*states_in, *slices, *_captured(body, captured)], body.emit))
+        return Turn(np.array(True), result[: len(states)], result[len(states) :])
 
     return _scanned(emit, lower, step, states, scanned, iteration)
 
 
 @_higher("map_impl")
-def mapped(emit: Emitter, lower: LowerModule, step: Any, scanned: Sequence[Any], others: Sequence[Any]) -> Any:
+def mapped(emit: Emitter, lower: LowerModule, step: Any, scanned: Sequence[Any], captured: Sequence[Any]) -> Any:
     """A module for each slice along the first axis."""
 
-    def iteration(body: BodyBuilder, number: Value, given: Sequence[Value], slices: Sequence[Value]) -> Turn:
-        del number, given
-        return Turn(np.array(True), (), _tensors(lower(step, [*slices, *_captured(body, others)], body.emit)))
+    def iteration(body: BodyBuilder, number: Value, states_in: Sequence[Value], slices: Sequence[Value]) -> Turn:
+        del number, states_in
+        return Turn(np.array(True), (), _tensors(lower(step, [*slices, *_captured(body, captured)], body.emit)))
 
     return _scanned(emit, lower, step, (), scanned, iteration)
 
@@ -106,5 +106,5 @@ def _flag(emit: Emitter, value: Any) -> Value:
     """A condition as a boolean without axes."""
     if not hasattr(value, "shape"):
         return np.array(bool(value))
-    found: Value = reshape(emit, value, np.array([], np.int64)) if value.shape != () else value
-    return found
+    result: Value = reshape(emit, value, np.array([], np.int64)) if value.shape != () else value
+    return result

@@ -26,9 +26,9 @@ def _distances(node: AtenNode, first: Value, second: Value) -> Value:
 @lowers("_cdist_forward.default")
 def distances(node: AtenNode) -> Value:
     """The distance of each row of one tensor from each row of another one."""
-    (*batch, count, width), (*other_batch, other, _) = node.shape("x1"), node.shape("x2")
+    (*batch, count, width), (*other_batch, other_count, _) = node.shape("x1"), node.shape("x2")
     first = reshape(node, native(node, "x1"), [*batch, count, 1, width])
-    return _distances(node, first, reshape(node, native(node, "x2"), [*other_batch, 1, other, width]))
+    return _distances(node, first, reshape(node, native(node, "x2"), [*other_batch, 1, other_count, width]))
 
 
 @lowers("_pdist_forward.default")

@@ -37,17 +37,17 @@ def native(node: AtenNode, name: str = "self") -> Value:
 
 def common(node: AtenNode, *names: str) -> list[Value]:
     """Tensors and numbers in the data type that PyTorch computes them in."""
-    wanted, *others = [_like(node.fakes[name]) for name in names]
-    for other in others:
-        pair = wanted, other
+    wanted, *further = [_like(node.fakes[name]) for name in names]
+    for like in further:
+        pair = wanted, like
         made = torch.result_type(*pair)
         wanted = next((one for one in pair if hasattr(one, "dtype") and one.dtype == made), torch.empty((), dtype=made))
     return [node.value_as(name, DTYPES[wanted.dtype]) for name in names]
 
 
-def _like(given: Any) -> Any:
+def _like(argument: Any) -> Any:
     """A tensor of the data type and rank of one whose sizes may be open; a number, for an open size its present one."""
-    return torch.empty([1] * given.dim(), dtype=given.dtype) if hasattr(given, "stride") else present(given)
+    return torch.empty([1] * argument.dim(), dtype=argument.dtype) if hasattr(argument, "stride") else present(argument)
 
 
 def factors(node: AtenNode, *names: str) -> list[Value]:
@@ -64,10 +64,10 @@ def factors(node: AtenNode, *names: str) -> list[Value]:
 
 def _is_rounded(node: AtenNode, name: str) -> bool:
     """Whether an argument is one number that the data type of the result may lack."""
-    given = node[name]
-    if not hasattr(given, "shape"):
-        return bool(scalar(given, node.result_dtype).astype(np.float64) != given)
-    return shape_of(given) == () and dtype_of(given) is not node.result_dtype and node.result_shape != ()
+    number_ = node[name]
+    if not hasattr(number_, "shape"):
+        return bool(scalar(number_, node.result_dtype).astype(np.float64) != number_)
+    return shape_of(number_) == () and dtype_of(number_) is not node.result_dtype and node.result_shape != ()
 
 
 def base(node: AtenNode) -> str:
@@ -129,8 +129,8 @@ def elu(node: AtenNode) -> Value:
     if node["input_scale"] != 1:
         raise NotLowered("an input scale")
     src = native(node)
-    found = lowering.unary(node.emit, "Elu", src, {"alpha": float(node["alpha"])})
-    return lowering.multiply(node.emit, found, lowering.filled(node["scale"], src))
+    result = lowering.unary(node.emit, "Elu", src, {"alpha": float(node["alpha"])})
+    return lowering.multiply(node.emit, result, lowering.filled(node["scale"], src))
 
 
 @lowers("softplus.default")
@@ -254,8 +254,8 @@ def add_product(node: AtenNode) -> Value:
     if number != 1:
         first = lowering.multiply(node.emit, first, scalar(number, dtype))
     kind = "Multiply" if "mul" in node.name else "Divide"
-    found = lowering.add(node.emit, src, lowering.binary(node.emit, kind, first, second))
-    return rounded(node.emit, found, node.result_dtype)
+    result = lowering.add(node.emit, src, lowering.binary(node.emit, kind, first, second))
+    return rounded(node.emit, result, node.result_dtype)
 
 
 @lowers("lerp.Scalar")
@@ -267,7 +267,7 @@ def interpolate(node: AtenNode) -> Value:
     first, second = (node.value_as(name, DataType.f32) for name in ("self", "end"))
     apart = lowering.binary(emit, "Subtract", second, first)
     if abs(weight) < 0.5:
-        found = lowering.add(emit, first, lowering.multiply(emit, apart, lowering.filled(weight, apart)))
+        result = lowering.add(emit, first, lowering.multiply(emit, apart, lowering.filled(weight, apart)))
     else:
-        found = lowering.add(emit, second, lowering.multiply(emit, apart, lowering.filled(weight - 1, apart)))
-    return rounded(emit, found, node.result_dtype)
+        result = lowering.add(emit, second, lowering.multiply(emit, apart, lowering.filled(weight - 1, apart)))
+    return rounded(emit, result, node.result_dtype)

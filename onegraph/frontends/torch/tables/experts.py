@@ -34,9 +34,9 @@ def grouped_product(node: AtenNode) -> Value:
     group = reduce(emit, "ReduceSum", cast(emit, passed, DataType.s64), [1], False)
     known = binary(emit, "Minimum", group, np.array(count - 1))
     own = emit.op("Gather", [matrices, known], {"axis": 0})
-    found = reshape(node, matmul(emit, reshape(node, rows, [shape[0], 1, shape[1]]), own), node.result_shape)
+    result = reshape(node, matmul(emit, reshape(node, rows, [shape[0], 1, shape[1]]), own), node.result_shape)
     is_of = reshape(node, binary(emit, "Less", group, np.array(count)), [shape[0], 1])
-    return cast(emit, select(emit, is_of, found, filled(0, found)), node.result_dtype)
+    return cast(emit, select(emit, is_of, result, filled(0, result)), node.result_dtype)
 
 
 @lowers("histc.default")

@@ -34,10 +34,10 @@ def gather(node: AtenNode) -> Value:
 @lowers("index.Tensor")
 def index(node: AtenNode) -> Value:
     """The slices along one axis that integers name."""
-    given = [(place, one) for place, one in enumerate(node["indices"]) if one is not None]
-    if len(given) != 1:
+    indexed = [(place, one) for place, one in enumerate(node["indices"]) if one is not None]
+    if len(indexed) != 1:
         return gathered(node)
-    axis, indices = given[0]
+    axis, indices = indexed[0]
     if np.dtype(getattr(indices.dtype, "numpy", indices.dtype)).kind not in "iu":
         raise NotLowered("a mask in the place of indices")
     return node.emit.op("Gather", [node.value("self"), indices], {"axis": axis})

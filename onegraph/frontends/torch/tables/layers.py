@@ -21,8 +21,8 @@ def side(node: AtenNode, value: Value) -> tuple[Value, bool]:
     if isinstance(value, np.ndarray):
         turned = value.transpose(swapped)
         return (turned, True) if turned.flags.c_contiguous and not value.flags.c_contiguous else (value, False)
-    found = moved(node.emit, value)
-    return (found[0], True) if found is not None and [*found[1]] == swapped else (value, False)
+    layout = moved(node.emit, value)
+    return (layout[0], True) if layout is not None and [*layout[1]] == swapped else (value, False)
 
 
 def product(node: AtenNode, first: Value, second: Value, bias: Value | None = None) -> Value:

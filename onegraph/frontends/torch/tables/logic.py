@@ -79,11 +79,11 @@ def clamp(node: AtenNode) -> Value:
 @lowers("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
 def clamp_tensor(node: AtenNode) -> Value:
     """Numbers between the elements of two tensors."""
-    found = node.value_as("self", node.result_dtype)
+    result = node.value_as("self", node.result_dtype)
     for name, kind in (("min", "Maximum"), ("max", "Minimum")):
         if node[name] is not None:
-            found = lowering.binary(node.emit, kind, found, node.value_as(name, node.result_dtype))
-    return found
+            result = lowering.binary(node.emit, kind, result, node.value_as(name, node.result_dtype))
+    return result
 
 
 @lowers("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
@@ -96,8 +96,8 @@ def where(node: AtenNode) -> Value:
 @lowers("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(node: AtenNode) -> Value:
     """The value where the mask is True, else self."""
-    found = node.value_as("value", node.result_dtype)
-    return lowering.select(node.emit, _condition(node, "mask"), found, node.value("self"))
+    result = node.value_as("value", node.result_dtype)
+    return lowering.select(node.emit, _condition(node, "mask"), result, node.value("self"))
 
 
 def _condition(node: AtenNode, name: str) -> Value:

@@ -151,12 +151,12 @@ def select(node: AtenNode) -> Value:
 def split(node: AtenNode) -> list[Value]:
     """Parts along one axis."""
     src, axis = node.value("self"), node.axis("dim")
-    found, start = [], 0
+    result, start = [], 0
     for like in node.like:
         size = 1 if "unbind" in node.name else like.shape[axis]
-        found.append(reshape(node, part(node.emit, src, axis, start, start + size), [*like.shape]))
+        result.append(reshape(node, part(node.emit, src, axis, start, start + size), [*like.shape]))
         start += size
-    return found
+    return result
 
 
 @lowers("cat.default", "stack.default")
@@ -241,8 +241,8 @@ def windows(node: AtenNode) -> Value:
         raise NotLowered("windows of no elements")
     if size > MOST_PLACES:
         first = lowering.unsqueeze(node.emit, node.counted(count, 0, step), [1])
-        found = node.emit.op("Gather", [src, binary(node.emit, "Add", first, np.arange(size)[None])], {"axis": axis})
-        return transpose(node, found, [*range(axis + 1), *range(axis + 2, len(shape) + 1), axis + 1])
+        result = node.emit.op("Gather", [src, binary(node.emit, "Add", first, np.arange(size)[None])], {"axis": axis})
+        return transpose(node, result, [*range(axis + 1), *range(axis + 2, len(shape) + 1), axis + 1])
     places = [part(node.emit, src, axis, at, at + step * (count - 1) + 1, step) for at in range(size)]
     return lowering.concat(node.emit, [reshape(node, place, last) for place in places], len(shape))
 
@@ -278,8 +278,8 @@ def flip(node: AtenNode) -> Value:
         return src
     axes = [axis % len(shape) for axis in node["dims"]]
     if isinstance(src, np.ndarray):
-        found: Value = np.flip(src, tuple(axes))
-        return found
+        result: Value = np.flip(src, tuple(axes))
+        return result
     return lowering.slice_(node.emit, src, [-1] * len(axes), [-WHOLE] * len(axes), axes, [-1] * len(axes))
 
 

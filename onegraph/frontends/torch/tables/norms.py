@@ -49,8 +49,8 @@ def batch_norm(node: AtenNode) -> list[Value | None]:
     shape = [*node.shape("input")]
     if dtype_of(src) is not DataType.f32 and len(shape) == 2:  # the library has kernels for images alone
         src = reshape(node, src, [*shape, 1])
-    found = lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node["eps"])
-    return [reshape(node, found, shape), None, None]
+    result = lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node["eps"])
+    return [reshape(node, result, shape), None, None]
 
 
 @lowers("_native_batch_norm_legit_functional.default", "_native_batch_norm_legit.no_stats")
@@ -70,8 +70,8 @@ def batch_norm_training(node: AtenNode) -> list[Value | None]:
     momentum = float(node["momentum"])
     attrs = {"epsilon": node["eps"], "momentum": 1 - momentum}
     emit = node.emit
-    found = lowering.batch_norm_of_images(emit, "BatchNormForwardTraining", [src], [*running, gamma, beta], **attrs)
-    result, mean, variance = found[0], found[3], found[4]
+    normal = lowering.batch_norm_of_images(emit, "BatchNormForwardTraining", [src], [*running, gamma, beta], **attrs)
+    result, mean, variance = normal[0], normal[3], normal[4]
     inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
     statistics = [cast(emit, one, DTYPES[node.like[1].dtype]) for one in (mean, inverse)]
     if "functional" not in node.name:
@@ -83,9 +83,9 @@ def batch_norm_training(node: AtenNode) -> list[Value | None]:
             emit,
             "Add",
             multiply(emit, running[index], filled(1 - momentum, running[index])),
-            multiply(emit, one, correction(node, count, 1, momentum) if index else filled(momentum, one)),
+            multiply(emit, statistic, correction(node, count, 1, momentum) if index else filled(momentum, statistic)),
         )
-        for index, one in enumerate((mean, variance))
+        for index, statistic in enumerate((mean, variance))
     ]
     return [result, *statistics, *(cast(emit, one, kept) for one in updated)]
 
@@ -96,19 +96,19 @@ def layer_norm(node: AtenNode) -> list[Value | None]:
     src, emit = native(node, "input"), node.emit
     axis = len(node.shape("input")) - len(node["normalized_shape"])
     gamma, beta = node["weight"], node["bias"]
-    found = lowering.layer_norm(emit, src, gamma, beta, axis, float(node["eps"]))
-    return [found[0], *_row_statistics(node, found[1:])]
+    normal = lowering.layer_norm(emit, src, gamma, beta, axis, float(node["eps"]))
+    return [normal[0], *_row_statistics(node, normal[1:])]
 
 
-def _row_statistics(node: AtenNode, given: Sequence[Value]) -> list[Value | None]:
+def _row_statistics(node: AtenNode, statistics: Sequence[Value]) -> list[Value | None]:
     """Of the means and variances of rows, the means and the reciprocals of the standard deviation."""
-    found: list[Value | None] = []
-    for place, one in enumerate(given, 1):
+    rows: list[Value | None] = []
+    for place, statistic in enumerate(statistics, 1):
         if place == 2:
-            one = inverse_root(node, binary(node.emit, "Add", one, filled(float(node["eps"]), one)))
+            statistic = inverse_root(node, binary(node.emit, "Add", statistic, filled(float(node["eps"]), statistic)))
         like = node.like[place]
-        found.append(reshape(node, cast(node.emit, one, DTYPES[like.dtype]), [*like.shape]))
-    return found
+        rows.append(reshape(node, cast(node.emit, statistic, DTYPES[like.dtype]), [*like.shape]))
+    return rows
 
 
 @lowers("native_group_norm.default")
@@ -129,12 +129,12 @@ def _group_norm_with_statistics(node: AtenNode, src: Value, shape: list[int]) ->
     emit, eps = node.emit, float(node["eps"])
     rows = reshape(node, src, [shape[0] * node["group"], -1])
     normal, *moments = lowering.layer_norm(emit, rows, None, None, 1, eps)
-    found = reshape(node, normal, shape)
+    result = reshape(node, normal, shape)
     for name, kind in (("weight", "Multiply"), ("bias", "Add")):
         if node[name] is not None:
             vector = reshape(node, cast(emit, node.value(name), dtype_of(src)), [1, shape[1], *[1] * (len(shape) - 2)])
-            found = binary(emit, kind, found, vector)
-    return [found, *_row_statistics(node, moments)]
+            result = binary(emit, kind, result, vector)
+    return [result, *_row_statistics(node, moments)]
 
 
 @lowers("_softmax.default", "_log_softmax.default", "_safe_softmax.default", "softmax.int", "log_softmax.int")
@@ -152,16 +152,16 @@ def softmax(node: AtenNode) -> Value:
         src = unary(node.emit, "Clamp", src, {"min": LEAST[dtype_of(src)], "max": np.inf})
     if "log" in node.name:
         return unary(node.emit, "LogSoftmax", src, {"axis": axis})
-    found = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
-    return found if factor is None else multiply(node.emit, found, factor)
+    result = node.emit.op("SoftMax", [src], {"axis": axis}, dtype=wanted, outputs=[])
+    return result if factor is None else multiply(node.emit, result, factor)
 
 
 def _is_finite(node: AtenNode, src: Value) -> Value:
     """0 for minus infinity, else 1."""
     # The exponential of a small multiple is 0 for minus infinity alone.
     seen = unary(node.emit, "Exp", multiply(node.emit, src, filled(-1 / LEAST[dtype_of(src)], src)))
-    found: Value = unary(node.emit, "Clamp", multiply(node.emit, seen, filled(1e3, seen)), {"min": 0.0, "max": 1.0})
-    return found
+    result: Value = unary(node.emit, "Clamp", multiply(node.emit, seen, filled(1e3, seen)), {"min": 0.0, "max": 1.0})
+    return result
 
 
 def _sees_a_key(node: AtenNode, scores: Value, axis: int) -> bool:
@@ -194,7 +194,7 @@ def rms_norm(node: AtenNode) -> list[Value | None]:
     wide = cast(emit, src, DataType.f32)
     mean = emit.op("ReduceMean", [unary(emit, "Square", wide)], {"axes": axes, "keep_dims": True})
     root = inverse_root(node, binary(emit, "Add", mean, filled(eps, mean)))
-    found = rounded(emit, multiply(emit, wide, root), dtype_of(src))
+    result = rounded(emit, multiply(emit, wide, root), dtype_of(src))
     if node["weight"] is not None:
-        found = multiply(emit, found, node.value("weight"))
-    return [found, root]
+        result = multiply(emit, result, node.value("weight"))
+    return [result, root]

@@ -73,8 +73,8 @@ def _quantized(node: AtenNode, scale: Scale) -> Value:
 
 
 def _dequantized(node: AtenNode, scale: Scale) -> Value:
-    found = quantization.dequantize(node.emit, node.value("input"), scale)
-    return cast(node.emit, found, node.result_dtype)
+    result = quantization.dequantize(node.emit, node.value("input"), scale)
+    return cast(node.emit, result, node.result_dtype)
 
 
 @lowers(*(f"{DOMAIN}.quantize_per_tensor.{overload}" for overload in TENSORS))
@@ -120,8 +120,8 @@ def dequantize_blocks(node: AtenNode) -> Value:
     if dtype is not None:
         codes = codes.astype(dtype.numpy)
     scale = Scale(scales.reshape(len(codes), -1), zeros, 1, block[1])
-    found = quantization.dequantize(node.emit, codes, scale, dtype_of(scales))
-    return cast(node.emit, found, node.result_dtype)
+    result = quantization.dequantize(node.emit, codes, scale, dtype_of(scales))
+    return cast(node.emit, result, node.result_dtype)
 
 
 @lowers(f"{DOMAIN}.choose_qparams.tensor")
@@ -131,10 +131,12 @@ def choose_parameters(node: AtenNode) -> list[Value]:
     if dtype not in quantization.EIGHT_BITS:
         raise NotLowered(f"codes of {dtype}")
     low, high = _limits(node)
-    found = quantization.dynamic_quantize(
+    quantized = quantization.dynamic_quantize(
         emit, node.value("input"), dtype, low=low, high=high, least=float(node["eps"])
     )
-    return [reshape(emit, cast(emit, one, wide), numbers(1)) for one, wide in zip(found[1:], (F64, S64), strict=True)]
+    return [
+        reshape(emit, cast(emit, one, wide), numbers(1)) for one, wide in zip(quantized[1:], (F64, S64), strict=True)
+    ]
 
 
 def _chosen(node: AtenNode) -> Value | None:

@@ -19,8 +19,8 @@ NARROW = frozenset([DataType.f16, DataType.bf16])
 
 def _wide(node: AtenNode, *names: str) -> list[Value]:
     """Arguments in the data type that PyTorch computes them in: f32 for 16-bit floats."""
-    found = common(node, *names) if len(names) > 1 else [node.value_as(names[0], node.result_dtype)]
-    return [cast(node.emit, one, DataType.f32) if dtype_of(one) in NARROW else one for one in found]
+    operands = common(node, *names) if len(names) > 1 else [node.value_as(names[0], node.result_dtype)]
+    return [cast(node.emit, one, DataType.f32) if dtype_of(one) in NARROW else one for one in operands]
 
 
 def _exact(emit: Emitter, kind: str, src: Value) -> Value:
@@ -41,11 +41,11 @@ def remainder(node: AtenNode) -> Value:
     """The remainder of a quotient that is rounded down, or towards 0."""
     first, second = _wide(node, "self", "other")
     truncates, is_float = base(node) == "fmod", dtype_of(first) in FLOATS
-    found = _remainder(node.emit, first, second, truncate=truncates or is_float)
+    result = _remainder(node.emit, first, second, truncate=truncates or is_float)
     if is_float and not truncates:  # a remainder of 0 keeps the sign of self
-        other = binary(node.emit, "Add", found, second)
-        found = select(node.emit, _differ(node.emit, found, second), other, found)
-    return rounded(node.emit, found, node.result_dtype)
+        shifted = binary(node.emit, "Add", result, second)
+        result = select(node.emit, _differ(node.emit, result, second), shifted, result)
+    return rounded(node.emit, result, node.result_dtype)
 
 
 @lowers("trunc.default")
@@ -75,15 +75,15 @@ def divide(node: AtenNode) -> Value:
     quotient = binary(emit, "Divide", first, second)
     if dtype_of(first) not in FLOATS:
         return cast(emit, quotient, node.result_dtype)
-    found = _truncated(emit, quotient) if mode == "trunc" else _floor_of_floats(emit, first, second, quotient)
-    return rounded(emit, found, node.result_dtype)
+    result = _truncated(emit, quotient) if mode == "trunc" else _floor_of_floats(emit, first, second, quotient)
+    return rounded(emit, result, node.result_dtype)
 
 
 def _differ(emit: Emitter, rest: Value, second: Value) -> Value:
     """Whether a remainder is not 0, and has another sign than the divisor."""
     signs = [binary(emit, "Less", one, _number(0, one)) for one in (rest, second)]
-    some = unary(emit, "Not", binary(emit, "Equal", rest, _number(0, rest)))
-    return binary(emit, "And", some, binary(emit, "Xor", *signs))
+    has_rest = unary(emit, "Not", binary(emit, "Equal", rest, _number(0, rest)))
+    return binary(emit, "And", has_rest, binary(emit, "Xor", *signs))
 
 
 def floored(emit: Emitter, first: Value, second: Value) -> Value:
@@ -112,37 +112,37 @@ def _floor_of_floats(emit: Emitter, first: Value, second: Value, plain: Value) -
 def logarithm(node: AtenNode) -> Value:
     """The logarithm of base 2 or 10."""
     (src,) = _wide(node, "self")
-    found = _exact(node.emit, "Log", src)
-    factor = _number(1 / math.log(2 if base(node) == "log2" else 10), found)
-    return rounded(node.emit, binary(node.emit, "Multiply", found, factor), node.result_dtype)
+    result = _exact(node.emit, "Log", src)
+    factor = _number(1 / math.log(2 if base(node) == "log2" else 10), result)
+    return rounded(node.emit, binary(node.emit, "Multiply", result, factor), node.result_dtype)
 
 
 @lowers("log1p.default")
 def log1p(node: AtenNode) -> Value:
     """log(1 + x): x is scaled by the error that rounding 1 + x makes."""
     (src,) = _wide(node, "self")
-    emit, one = node.emit, _number(1, src)
-    whole = binary(emit, "Add", src, one)
-    apart = binary(emit, "Subtract", whole, one)
+    emit, unit = node.emit, _number(1, src)
+    whole = binary(emit, "Add", src, unit)
+    apart = binary(emit, "Subtract", whole, unit)
     scaled = binary(emit, "Multiply", _exact(emit, "Log", whole), binary(emit, "Divide", src, apart))
-    found = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
+    result = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
     infinite = binary(emit, "Equal", src, _number(math.inf, src))
-    return rounded(emit, select(emit, infinite, src, found), node.result_dtype)
+    return rounded(emit, select(emit, infinite, src, result), node.result_dtype)
 
 
 @lowers("expm1.default")
 def expm1(node: AtenNode) -> Value:
     """exp(x) - 1, which the logarithm of the rounded exp(x) corrects."""
     (src,) = _wide(node, "self")
-    emit, one = node.emit, _number(1, src)
+    emit, unit = node.emit, _number(1, src)
     power = _exact(emit, "Exp", src)
-    apart = binary(emit, "Subtract", power, one)
+    apart = binary(emit, "Subtract", power, unit)
     scaled = binary(emit, "Multiply", apart, binary(emit, "Divide", src, _exact(emit, "Log", power)))
-    found = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
+    result = select(emit, binary(emit, "Equal", apart, _number(0, src)), src, scaled)
     small = binary(emit, "Equal", apart, _number(-1, src))
-    found = select(emit, small, apart, found)
+    result = select(emit, small, apart, result)
     infinite = binary(emit, "Equal", power, _number(math.inf, src))
-    return rounded(emit, select(emit, infinite, power, found), node.result_dtype)
+    return rounded(emit, select(emit, infinite, power, result), node.result_dtype)
 
 
 @lowers("isinf.default")
@@ -169,12 +169,12 @@ def angle_of(emit: Emitter, first: Value, second: Value) -> Value:
         below = binary(emit, "Less", value, zero)
         return binary(emit, "Or", below, binary(emit, "Equal", inverse, _number(-math.inf, value)))
 
-    both = binary(emit, "And", unary(emit, "IsInf", first), unary(emit, "IsInf", second))
-    first, second = (select(emit, both, unary(emit, "Sign", one), one) for one in (first, second))
+    are_infinite = binary(emit, "And", unary(emit, "IsInf", first), unary(emit, "IsInf", second))
+    first, second = (select(emit, are_infinite, unary(emit, "Sign", one), one) for one in (first, second))
     zeros = binary(emit, "And", binary(emit, "Equal", first, zero), binary(emit, "Equal", second, zero))
     divisor = select(emit, zeros, _number(1, first), second)
     angle = unary(emit, "Atan", unary(emit, "Abs", binary(emit, "Divide", first, divisor)))
-    behind = binary(emit, "Subtract", _number(math.pi, angle), angle)
-    angle = select(emit, is_negative(second), behind, angle)
+    reflected = binary(emit, "Subtract", _number(math.pi, angle), angle)
+    angle = select(emit, is_negative(second), reflected, angle)
     sign = select(emit, is_negative(first), _number(-1, angle), _number(1, angle))
     return binary(emit, "Multiply", angle, sign)

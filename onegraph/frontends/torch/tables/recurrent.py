@@ -54,13 +54,13 @@ def network(node: AtenNode) -> list[Value]:
     size = len(params) // (node["num_layers"] * directions)
     if size != (4 if node["has_biases"] else 2):
         raise NotLowered("a recurrent network with projections")
-    found: list[list[Value]] = [[] for _ in last]
+    ends_by_state: list[list[Value]] = [[] for _ in last]
     for at in range(0, node["num_layers"] * directions, directions):
         parts = [params[size * (at + place) : size * (at + place + 1)] for place in range(directions)]
         states, *ends = layer(
             emit, cell, states, parts, [slice_(emit, one, [at], [at + directions], [0]) for one in last]
         )
-        for ends_of, end in zip(found, ends, strict=True):
+        for ends_of, end in zip(ends_by_state, ends, strict=True):
             ends_of.append(end)
     result = transpose(emit, states, (1, 0, 2)) if node["batch_first"] else states
-    return [cast(emit, one, node.result_dtype) for one in (result, *(concat(emit, ends, 0) for ends in found))]
+    return [cast(emit, one, node.result_dtype) for one in (result, *(concat(emit, ends, 0) for ends in ends_by_state))]

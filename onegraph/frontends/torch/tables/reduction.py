@@ -58,8 +58,8 @@ def _variance(node: AtenNode) -> tuple[Value, Value]:
     wide = cast(emit, src, DataType.f32)
     mean = reduce(emit, "ReduceMean", wide, axes, True)
     apart = unary(emit, "Square", binary(emit, "Subtract", wide, mean))
-    found = reduce(emit, "ReduceMean", apart, axes, bool(node["keepdim"]))
-    return multiply(emit, found, correction(node, count, less)), mean
+    result = reduce(emit, "ReduceMean", apart, axes, bool(node["keepdim"]))
+    return multiply(emit, result, correction(node, count, less)), mean
 
 
 def correction(node: AtenNode, count: int, less: float, times: float = 1) -> Value:
@@ -75,16 +75,16 @@ def correction(node: AtenNode, count: int, less: float, times: float = 1) -> Val
     def of(emit: Emitter, number: Value) -> Value:
         whole = cast(emit, number, DataType.f32)
         left = binary(emit, "Maximum", binary(emit, "Subtract", whole, filled(less, whole)), filled(0, whole))
-        found = binary(emit, "Divide", whole, left)
-        return found if times == 1 else multiply(emit, found, filled(times, found))
+        result = binary(emit, "Divide", whole, left)
+        return result if times == 1 else multiply(emit, result, filled(times, result))
 
     def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
         return of(emit, reshape(emit, sizes([count]), ()))
 
-    found = node.open_value((), DataType.f32, (count,), opened)
-    if found is None and node.emit.opened is None and is_open((count,)):
+    result = node.open_value((), DataType.f32, (count,), opened)
+    if result is None and node.emit.opened is None and is_open((count,)):
         return of(node.emit, reshape(node.emit, open_factor(node.emit, count), ()))
-    return scalar(times * (count / (count - less)), DataType.f32) if found is None else found
+    return scalar(times * (count / (count - less)), DataType.f32) if result is None else result
 
 
 @lowers("var.correction", "var.dim")
@@ -102,10 +102,10 @@ def deviation(node: AtenNode) -> Value:
 @lowers("var_mean.correction")
 def variance_and_mean(node: AtenNode) -> list[Value]:
     """The variance and the mean over axes."""
-    found, mean = _variance(node)
+    variance, mean = _variance(node)
     if not node["keepdim"]:
         mean = reduce(node.emit, "ReduceMean", cast(node.emit, node.value("self"), DataType.f32), _axes(node), False)
-    return [cast(node.emit, one, node.result_dtype) for one in (found, mean)]
+    return [cast(node.emit, one, node.result_dtype) for one in (variance, mean)]
 
 
 @lowers("max.dim", "min.dim")
@@ -149,5 +149,5 @@ def vector_norm(node: AtenNode) -> Value:
     src = cast(node.emit, node.value("self"), node.result_dtype)
     if dtype_of(src) in NATIVE:  # sums of squares leave the range of f16 and the precision of bf16
         src = cast(node.emit, src, DataType.f32)
-    found = reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"]))
-    return rounded(node.emit, found, node.result_dtype)
+    result = reduce(node.emit, kind, src, _axes(node), bool(node["keepdim"]))
+    return rounded(node.emit, result, node.result_dtype)

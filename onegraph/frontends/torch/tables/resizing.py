@@ -40,16 +40,16 @@ FAMILIES: Mapping[str, Family] = {
 }
 # The family of each op, and the number of its spatial axes, by the name of the op.
 RESIZING = {
-    family if family.endswith("_aa") else f"{family}{count}d": (one.sampling, count)
-    for family, one in FAMILIES.items()
-    for count in one.ranks
+    family if family.endswith("_aa") else f"{family}{count}d": (resizing.sampling, count)
+    for family, resizing in FAMILIES.items()
+    for count in resizing.ranks
 }
 
 
 def _axes(node: AtenNode, count: int, sizes: list[int], counts: list[int]) -> dict[int, Axis]:
     names = ["scales"] if count == 1 else ["scales_d", "scales_h", "scales_w"][-count:]
-    given = node["scale_factors"] or [node[name] for name in names]
-    scales = [None if node["align_corners"] else scale for scale in given]
+    factors = node["scale_factors"] or [node[name] for name in names]
+    scales = [None if node["align_corners"] else scale for scale in factors]
     return {
         place: _axis(size, wanted, scale)
         for place, (size, wanted, scale) in enumerate(zip(sizes, counts, scales, strict=True), 2)

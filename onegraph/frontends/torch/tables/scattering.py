@@ -44,8 +44,8 @@ def scatter(node: AtenNode) -> Value:
     else:
         raise NotLowered(f"the reduction {reduction}")
     if node["include_self"] is False:
-        none = node.filled(shape, neutral, node.result_dtype)
-        src = _changed(node, "ScatterElements", src, index, none, attrs)
+        neutral_dst = node.filled(shape, neutral, node.result_dtype)
+        src = _changed(node, "ScatterElements", src, index, neutral_dst, attrs)
     return _changed(node, "ScatterElements", src, index, updates, {**attrs, "reduction": kind})
 
 
@@ -71,17 +71,17 @@ def index_put(node: AtenNode) -> Value:
     attrs = {"reduction": "add"} if node["accumulate"] else {}
     updates = node.value_as("values", node.result_dtype)
     if order[:count] == [*range(first, first + count)]:  # the values have the axes of the indices in their place
-        before, behind = shape[:first], shape[first + count :]
+        before, trailing = shape[:first], shape[first + count :]
         rank = first + len(named)
         rows = [reshape(emit, node.counted(dim), _along(axis, dim, rank)) for axis, dim in enumerate(before)]
         named = *before, *named
-        updates = expand(emit, updates, [*named, *behind])
+        updates = expand(emit, updates, [*named, *trailing])
         places = _tuples(node, [*rows, *indices], named)
         return _changed(node, "ScatterND", node.value("self"), places, updates, attrs)
     src = transpose(emit, node.value("self"), order)
     updates = expand(emit, updates, [*named, *[shape[axis] for axis in order[count:]]])
-    found = _changed(node, "ScatterND", src, _tuples(node, indices, named), updates, attrs)
-    return transpose(emit, found, [order.index(axis) for axis in range(len(order))])
+    result = _changed(node, "ScatterND", src, _tuples(node, indices, named), updates, attrs)
+    return transpose(emit, result, [order.index(axis) for axis in range(len(order))])
 
 
 def _along(axis: int, dim: int, rank: int) -> list[int]:
@@ -96,8 +96,8 @@ def masked_scatter(node: AtenNode) -> Value:
     mask, source = expand(emit, node.value("mask"), whole), node.value_as("source", node.result_dtype)
     counted = emit.op("CumSum", [cast(emit, reshape(emit, mask, [-1]), DataType.s64)], {"axis": 0})
     places = reshape(emit, binary(emit, "Subtract", counted, numbers(1)), whole)  # -1 before the first one is not read
-    found = emit.op("Gather", [reshape(emit, source, [-1]), places], {"axis": 0})
-    return select(emit, mask, found, expand(emit, node.value("self"), whole))
+    result = emit.op("Gather", [reshape(emit, source, [-1]), places], {"axis": 0})
+    return select(emit, mask, result, expand(emit, node.value("self"), whole))
 
 
 def gathered(node: AtenNode) -> Value:
@@ -106,29 +106,29 @@ def gathered(node: AtenNode) -> Value:
     count, named = len(indices), _named(indices)
     axes = sorted(order[:count])
     src = transpose(node.emit, node.value("self"), order)
-    found = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
+    result = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
     if axes != [*range(axes[0], axes[0] + count)] or not axes[0]:
-        return found
+        return result
     # The axes of the indices take the place of the indexed ones.
     size, before = len(named), axes[0]
     rank = size + len(order) - count
-    return transpose(node.emit, found, [*range(size, size + before), *range(size), *range(size + before, rank)])
+    return transpose(node.emit, result, [*range(size, size + before), *range(size), *range(size + before, rank)])
 
 
-def _places(node: AtenNode, given: Sequence[Any]) -> tuple[list[int], list[Value]]:
+def _places(node: AtenNode, by_axis: Sequence[Any]) -> tuple[list[int], list[Value]]:
     """The axes of self with the indexed ones first, and the indices."""
-    indexed = [(axis, one) for axis, one in enumerate(given) if one is not None]
+    indexed = [(axis, one) for axis, one in enumerate(by_axis) if one is not None]
     if any(np.dtype(getattr(one.dtype, "numpy", one.dtype)).kind not in "iu" for _, one in indexed):
         raise NotLowered("a mask in the place of indices")
     axes = [axis for axis, _ in indexed]
-    others = [axis for axis in range(len(node.shape("self"))) if axis not in axes]
-    return [*axes, *others], [one for _, one in indexed]
+    rest = [axis for axis in range(len(node.shape("self"))) if axis not in axes]
+    return [*axes, *rest], [one for _, one in indexed]
 
 
 def _named(indices: Sequence[Value]) -> tuple[int, ...]:
     """The shape of the indices together."""
-    found: Any = reduce(broadcast, [index.shape for index in indices])
-    return tuple([dim or 0 for dim in found])
+    shape: Any = reduce(broadcast, [index.shape for index in indices])
+    return tuple([dim or 0 for dim in shape])
 
 
 def _tuples(node: AtenNode, indices: Sequence[Value], shape: Sequence[int]) -> Value:
@@ -150,10 +150,10 @@ def sort(node: AtenNode) -> list[Value]:
     count = numbers(size) if opened is None else opened
     if dtype_of(src) is DataType.boolean:
         values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), count], attrs)
-        found = [cast(node.emit, values, DataType.boolean), places]
+        sorted_ends = [cast(node.emit, values, DataType.boolean), places]
     else:
-        found = [*node.emit.ends("TopK", [src, count], attrs)]
-    return [reshape(node.emit, one, shape) for one in found]  # the op does not know an open size
+        sorted_ends = [*node.emit.ends("TopK", [src, count], attrs)]
+    return [reshape(node.emit, one, shape) for one in sorted_ends]  # the op does not know an open size
 
 
 @lowers("diagonal.default")
@@ -163,13 +163,13 @@ def diagonal(node: AtenNode) -> Value:
     offset = node["offset"] or 0
     dims = [0 if node["dim1"] is None else node["dim1"], 1 if node["dim2"] is None else node["dim2"]]
     first, second = (int(axis) % rank for axis in dims)
-    others = [axis for axis in range(rank) if axis not in (first, second)]
+    batch_axes = [axis for axis in range(rank) if axis not in (first, second)]
     rows, columns = shape[first], shape[second]
-    src = transpose(node.emit, node.value("self"), [*others, first, second])
-    flat = reshape(node.emit, src, [*[shape[axis] for axis in others], rows * columns])
+    src = transpose(node.emit, node.value("self"), [*batch_axes, first, second])
+    flat = reshape(node.emit, src, [*[shape[axis] for axis in batch_axes], rows * columns])
     start = offset if offset >= 0 else -offset * columns
     places = node.counted(node.result_shape[-1], start, columns + 1)
-    return node.emit.op("Gather", [flat, places], {"axis": len(others)})
+    return node.emit.op("Gather", [flat, places], {"axis": len(batch_axes)})
 
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
@@ -186,5 +186,5 @@ def embedding_bag(node: AtenNode) -> list[Value | None]:
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
     kind = "ReduceMean" if mode == 1 else "ReduceSum"
-    found = reduced_bags(emit, kind, rows, concat(emit, [ends, numbers(count)], 0))
-    return [found, None, None, None]
+    result = reduced_bags(emit, kind, rows, concat(emit, [ends, numbers(count)], 0))
+    return [result, None, None, None]

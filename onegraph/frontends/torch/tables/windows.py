@@ -47,8 +47,8 @@ def max_pool(node: AtenNode) -> list[Value | None]:
     count = 3 if "3d" in node.name else 2
     src = _batched(node, count)
     kernel, window = window_of(node, count)
-    found = windows.max_pool(node.emit, src, kernel, window, ceil=bool(node["ceil_mode"]))
-    return [reshape(node, found, node.result_shape), None]
+    pooled_images = windows.max_pool(node.emit, src, kernel, window, ceil=bool(node["ceil_mode"]))
+    return [reshape(node, pooled_images, node.result_shape), None]
 
 
 @lowers("avg_pool2d.default", "avg_pool3d.default", "avg_pool1d.default")
@@ -62,10 +62,10 @@ def average_pool(node: AtenNode) -> Value:
     kernel, window = window_of(node, count)
     ceil = bool(node["ceil_mode"])
     padded = any(window.begin) or ceil
-    found = windows.average_pool(
+    pooled_images = windows.average_pool(
         node.emit, src, kernel, window, ceil=ceil, exclude_pad=not (node["count_include_pad"] and padded)
     )
-    return reshape(node, found, node.result_shape)
+    return reshape(node, pooled_images, node.result_shape)
 
 
 def means_of(node: AtenNode, sizes: Sequence[int], counts: Sequence[int], first: int) -> dict[int, Shares]:
@@ -97,8 +97,8 @@ def adaptive_pool(node: AtenNode) -> Value:
         kernel = [size // parts for size, parts in zip(sizes, wanted, strict=True)]
         window = windows.Window(kernel, [0] * count, [0] * count, [1] * count)
         images = src if rank == count + 2 else reshape(node, src, [1, *shape])
-        found = windows.average_pool(node.emit, images, kernel, window)
-        return reshape(node, found, node.result_shape)
+        pooled_images = windows.average_pool(node.emit, images, kernel, window)
+        return reshape(node, pooled_images, node.result_shape)
     if is_open(sizes):
         result = cast(node.emit, src, DataType.f32)
         for place, (size, parts) in enumerate(zip(sizes, wanted, strict=True), rank - count):
@@ -137,9 +137,9 @@ def blocks(node: AtenNode) -> Value:
     window, is_apart = windows.Window(strides, padding, padding, dilations), "im2col" in node.name
     if len(shape) == (3 if is_apart else 2):
         src = reshape(node, src, [1, *shape])
-    found = (
+    result = (
         to_blocks(node.emit, src, kernel, window)
         if is_apart
         else from_blocks(node.emit, src, each(node["output_size"], 2), kernel, window)
     )
-    return reshape(node, found, node.result_shape)
+    return reshape(node, result, node.result_shape)
