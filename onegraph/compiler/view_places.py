@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from math import prod
 from typing import NamedTuple
 
 from ..faults.use import VIEWS
@@ -22,6 +23,7 @@ from .slow_layouts import needs_dense
 
 # Executors of steps that write results of any strides.
 STRIDED = frozenset(["library", "exact", "extreme", "guarded", "patched", "pool"])
+FEW = 512  # elements, which a step writes in any order before a copy has begun
 
 
 class Place(NamedTuple):
@@ -101,9 +103,24 @@ def sources_in_outputs(lowered: Lowered, returned: AbstractSet[int]) -> dict[int
             order = axis_order(step, source)
             strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
         placed = source.placed(target.id, strides)
-        if placed.dense or (producer.executor in STRIDED and not needs_dense(placed, [producer])):
+        if placed.dense or (
+            producer.executor in STRIDED
+            and not needs_dense(placed, [producer])
+            and (prod(placed.shape) <= FEW or _is_read_in(placed.strides, producers.get(producer.inputs[0]), lowered))
+        ):
             placed_sources[source.id] = placed
     return placed_sources
+
+
+def _is_read_in(strides: Dims, maker: Step | None, lowered: Lowered) -> bool:
+    """Whether a step reads its first input, which ``maker`` makes, with these strides.
+
+    A step that reads and writes many elements in different orders takes longer than a dense one and a copy.
+    """
+    if maker is None or maker.kind != "StaticTranspose" or not is_view(maker):
+        return False
+    source = lowered.values[maker.inputs[0]]
+    return tuple([source.strides[axis] for axis in axis_order(maker, source)]) == strides
 
 
 def _writes_dense(step: Step) -> bool:
