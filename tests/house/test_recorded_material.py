@@ -1,17 +1,23 @@
-"""The cases and random graphs that other tests run are those of the record material.json.
+"""The cases and random graphs that other tests run, and the defaults of arguments, are those of material.json.
 
-A change of their makers changes what is tested, and no test of the package fails. ``python
-tests/house/test_recorded_material.py`` writes the record anew.
+A change of their makers changes what is tested, and no test of the package fails; nor does one where a default changes
+that all tests state. ``python tests/house/test_recorded_material.py`` writes the record anew.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.recorded import digest, keep, kept
 
+import onegraph as og
+import onegraph.judging.contents
+import onegraph.testing
+import onegraph.training
 from onegraph.opset.editions.registry import EDITIONS
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
@@ -54,7 +60,35 @@ def graphs():
     }
 
 
-MATERIAL = {"cases": cases, "graphs": graphs}
+def defaults():
+    """The arguments of what users call, with their defaults, by module."""
+    found = {}
+    for module in (og, og.training, onegraph.judging.contents, onegraph.testing):
+        names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+        for name in sorted(names):
+            for label, made in members(name, getattr(module, name)):
+                found.setdefault(module.__name__, []).append(f"{label}{made}")
+    return {name: digest(lines) for name, lines in found.items()}
+
+
+def members(name, given):
+    """The signatures of a function, or of a class and its methods, without annotations."""
+    methods = vars(given).items() if isinstance(given, type) else ()
+    for label, one in [(name, given), *((f"{name}.{key}", one) for key, one in methods if not key.startswith("_"))]:
+        one = getattr(one, "__func__", one)
+        if callable(one) and str(getattr(one, "__module__", "")).startswith("onegraph"):
+            try:
+                parameters = inspect.signature(one).parameters.values()
+            except (TypeError, ValueError):
+                continue
+            yield label, [(part.name, str(part.kind), repr_of(part.default)) for part in parameters]
+
+
+def repr_of(default):
+    return re.sub(" at 0x[0-9a-f]+", "", repr(default))
+
+
+MATERIAL = {"cases": cases, "graphs": graphs, "defaults": defaults}
 
 
 @pytest.mark.parametrize("name", MATERIAL)
