@@ -5,11 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import onegraph as og
-from onegraph._util import collector_pause
+from onegraph._util import collector_pause, init_once, late_imports
 from onegraph._util.collector_pause import CollectorPause
 from onegraph.builder.op_methods import OpMethods
 
@@ -158,3 +159,29 @@ thread.join()
 assert status == 0 and gc.isenabled()
 """
     loaded(code)
+
+
+def is_free():
+    """Whether another thread could import now, and nothing is kept of a fork."""
+    with ThreadPoolExecutor(1) as other:
+        got = other.submit(late_imports._importing.acquire, timeout=1).result()
+        if got:
+            other.submit(late_imports._importing.release).result()
+    return got and not late_imports._got
+
+
+def test_a_fork_gives_back_the_lock_of_imports_on_both_sides():
+    child = os.fork()
+    if not child:
+        os._exit(0 if is_free() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert is_free()
+
+
+def test_nothing_is_kept_of_objects_that_were_made():
+    made = og.Graph().input("x", og.f32, (2,))
+    with pytest.raises(og.StateError, match="make another one"):
+        made.__init__(made.id, made.dtype)
+    with pytest.raises(og.StateError, match="make another one"):
+        made.__setstate__({})
+    assert not init_once._making

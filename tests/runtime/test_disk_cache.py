@@ -246,6 +246,19 @@ def test_log_that_others_may_write_is_ignored(folder):
     assert log.find("a") is None
 
 
+def test_log_of_another_folder_has_its_own_texts(tmp_path, monkeypatch):
+    """Also where a file with the same number and more bytes takes the place of the one that was read."""
+    log = RecordLog("x.log")
+    for name, keys in (("first", ["a"]), ("second", ["b", "c", "d"])):
+        monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / name])
+        for key in keys:
+            RecordLog("x.log").keep(key, name)
+    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "first"])
+    assert (log.find("a"), log.find("b")) == ("first", None)
+    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "second"])
+    assert (log.find("a"), log.find("b"), log.find("d")) == (None, "second", "second")
+
+
 def test_new_key_lists_no_folder(folder, monkeypatch):
     log = RecordLog("x.log")
     log.keep("a", "1")
