@@ -36,11 +36,10 @@ class Measured:
         self.seconds: dict[str, float] = {}
         self.lost = False  # a process that has sent nothing
         self._file, self._start = "", 0.0
+        self.path: Path | None = None  # of the file that runs
 
     def begin(self, file: str) -> None:
         """Count what has run since the last call for the file before, and go on with another file."""
-        if file == self._file:
-            return
         now, ran = time.perf_counter(), {name: [*states] for name, states in marks.RAN.items() if any(states)}
         for states in marks.RAN.values():
             states[:] = [0] * len(states)
@@ -111,7 +110,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Note which file of tests runs."""
-    measured.begin(str(item.path.relative_to(marks.ROOT)))
+    if item.path is not measured.path:  # a path of pathlib is compared and made relative slowly
+        measured.path = item.path
+        measured.begin(str(item.path.relative_to(marks.ROOT)))
 
 
 @pytest.hookimpl(optionalhook=True)

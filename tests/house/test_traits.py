@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ Array = NDArray[Any]
 HOST = edition("host").schemas
 SCHEMAS = {**{("base", kind): schema for kind, schema in BASE.items()}, **{("host", k): s for k, s in HOST.items()}}
 DECLARED = [(*key, trait) for key, schema in SCHEMAS.items() for trait in Trait if trait in schema.traits]
+NO_USES = ("End", "Wildcard")
 NO_FUNCTION = Trait.OPAQUE | Trait.PER_RUN  # what runs elsewhere, or draws random numbers
 GRID = np.linspace(-4, 4, 402)  # without 0
 STEEP = {"alpha": 3.0, "beta": 2.5, "min": 2.0, "max": 3.0}
@@ -61,13 +63,14 @@ class Use(NamedTuple):
         return [i for i, type_ in enumerate(ports) if type_ == dst and self.inputs[i] is not None]
 
 
-def _uses() -> dict[tuple[str, str], list[Use]]:
+@cache
+def uses_of_ops() -> dict[tuple[str, str], list[Use]]:
     found: dict[tuple[str, str], list[Use]] = {}
     for case in CASES:
         g = og.Graph()
         types = ["s64" if array.dtype == np.int64 else array.dtype for array in case.inputs]
         ends = [g.input(f"x{i}", types[i], array.shape) for i, array in enumerate(case.inputs)]
-        if case.kind in ("End", "Wildcard"):
+        if case.kind in NO_USES:
             continue
         results = g.op(case.kind, ends, case.attrs, dtype=case.dtype, outputs=case.outputs)
         results = results if isinstance(results, tuple) else (results,)
@@ -77,9 +80,6 @@ def _uses() -> dict[tuple[str, str], list[Use]]:
         dtypes = tuple(case.dtype or OF_NUMPY[array.dtype] for array in case.results)
         found.setdefault(("host", case.kind), []).append(Use(HOST[case.kind], tuple(case.inputs), case.attrs, dtypes))
     return found
-
-
-USES = _uses()
 
 
 def same(first: Array, second: Array, tolerance: float = 1e-9) -> bool:
@@ -289,19 +289,20 @@ ELSEWHERE = Trait.SUMS | Trait.QUANTIZES | Trait.DEQUANTIZES | Trait.PER_RUN | T
 ONE_NUMBER = sorted(
     [("base", kind) for kind in kinds.UNARY] + [("host", k) for k in kinds.HOST_UNARY - {"Not", "BitwiseNot"}]
 )
+USED = {("base", case.kind) for case in CASES if case.kind not in NO_USES} | {("host", case.kind) for case in cases()}
 # The ops that are tried for a trait that they do not have.
 CANDIDATES: dict[Trait, set[tuple[str, str]]] = {
-    Trait.POINTWISE: {key for key in USES if len(SCHEMAS[key].outputs) == 1 and Trait.MOVES not in SCHEMAS[key].traits},
+    Trait.POINTWISE: {key for key in USED if len(SCHEMAS[key].outputs) == 1 and Trait.MOVES not in SCHEMAS[key].traits},
     Trait.COMMUTATIVE: {
-        key for key in USES if len(SCHEMAS[key].inputs) == 2 and Trait.POINTWISE in SCHEMAS[key].traits
+        key for key in USED if len(SCHEMAS[key].inputs) == 2 and Trait.POINTWISE in SCHEMAS[key].traits
     },
-    Trait.ADDS: {("base", kind) for kind in BASE if ("base", kind) in USES and len(BASE[kind].inputs) == 2},
-    Trait.MOVES: {key for key in USES if key[0] == "host" and Trait.POINTWISE not in SCHEMAS[key].traits},
+    Trait.ADDS: {("base", kind) for kind in BASE if ("base", kind) in USED and len(BASE[kind].inputs) == 2},
+    Trait.MOVES: {key for key in USED if key[0] == "host" and Trait.POINTWISE not in SCHEMAS[key].traits},
     Trait.VIEW: {("host", kind) for kind in kinds.host_kinds(Trait.MOVES)},
     Trait.RESHAPES: {("host", kind) for kind in kinds.host_kinds(Trait.VIEW)},
-    Trait.PRODUCT: {("base", kind) for kind in BASE if ("base", kind) in USES},
+    Trait.PRODUCT: {("base", kind) for kind in BASE if ("base", kind) in USED},
     Trait.PER_CHANNEL: {("base", kind) for kind in kinds.with_attribute("data_format")},
-    Trait.SHAPE_ONLY: {key for key in USES if len(SCHEMAS[key].inputs) == 1},
+    Trait.SHAPE_ONLY: {key for key in USED if len(SCHEMAS[key].inputs) == 1},
 }
 
 
@@ -314,7 +315,7 @@ def holds(trait: Trait, use: Use) -> bool:
 
 def tried(key: tuple[str, str]) -> list[Use]:
     """The cases of an op in wide numbers; of several data types, the first alone."""
-    uses = USES[key]
+    uses = uses_of_ops()[key]
     floats = [use for use in uses if use.inputs[0] is not None and use.inputs[0].dtype in (np.float32, np.float64)]
     return [wide(use) for use in (floats or uses)]
 
@@ -390,7 +391,7 @@ def test_sums_add_up_numbers_or_squares(key):
 
 
 def test_quantizations_have_codes_on_one_side():
-    for key, uses in USES.items():
+    for key, uses in uses_of_ops().items():
         sides = {(use.inputs[0].dtype.kind in "iu", use.dtypes[0].numpy.kind in "iu") for use in uses}
         traits = SCHEMAS[key].traits
         if SCHEMAS[key].category == "quantization" and Trait.CASTS not in traits:
