@@ -50,7 +50,7 @@ def test_message_names_the_wrong_port_first(name, kind):
     names = [f"inputs[{i}]" if schema.variadic else port.name for i, port in enumerate(inputs)]
     names += [port.name for port in schema.outputs]
     # The rows and ports take turns with the wrong types; make test-long tries each with all.
-    step = draws(3, 1)
+    step = draws(7, 1)
     for place, right in enumerate(dict.fromkeys(combinations(schema, ports))):
         for index, wrong in itertools.product(range(len(ports)), DataType):
             if (place + index + [*DataType].index(wrong)) % step:

@@ -84,4 +84,7 @@ if __name__ == "__main__":
         for finding in check(steps, [variant]):
             print("FAIL", json.dumps(finding))
         sys.exit()
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    for named in sys.argv[1].split(","):
+        if named != sys.argv[1]:
+            print(f"{named}:")
+        main(named, int(sys.argv[2]), int(sys.argv[3]))

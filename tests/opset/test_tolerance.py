@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import draws
 
 import onegraph as og
 from onegraph.testing.random_inputs import random_inputs
@@ -75,7 +76,7 @@ def test_disturbance_grows_with_the_terms():
 
 
 @pytest.mark.library
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(draws(1, 3)))
 def test_allows_errors_of_long_sums_behind_clamp(seed):
     g = og.Graph()
     product = g.matmul(g.input("a", og.f32, (96, 4096)), g.input("b", og.f32, (4096, 256)))
