@@ -116,6 +116,8 @@ class Reverse:
         self.emit.named(f"{op.name}/{self.label}")
         gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
         use = GradientUse(self.emit, op, ports)
+        if use.schema.has_attribute("data_format"):  # the place of the channels depends on the rank
+            use.rank(use.base.inputs[0].name)
         composition = entry(COMPOSED, use.base)
         if composition is not None and self._takes_composed(use, gradients):
             return

@@ -19,6 +19,7 @@ from ..opset.editions.registry import DEFAULT, base_of, edition
 from ..opset.schema import Schema
 from ..opset.shapes import known, known_dims, show
 from ..opset.signature import AttrValue, Shape
+from ..opset.traits import Trait
 
 BROADCASTING = frozenset(["binary", "matmul"])  # categories, for inputs of which the sizes tell nothing
 OTHER_SIZE = 7  # of open dims of other inputs; no size that an attribute or a divisor is likely to ask for
@@ -144,6 +145,19 @@ class GradientUse:
             )
         return known_dims(shape)
 
+    def rank(self, port: str) -> int:
+        """The number of axes of an input.
+
+        Raises:
+            UnsupportedError: it is unknown.
+        """
+        rank = self.call.rank(port)
+        if rank is None:
+            raise UnsupportedError(
+                f"gradient: {self.op.kind} {self.op.name!r}: {port} has an unknown rank; expected a known one"
+            )
+        return rank
+
     def in_base_order(self, value: Value, port: str) -> Value:
         """A value of a port of the edition with its axes in the base order, or back: the change undoes itself."""
         shape = value.shape
@@ -204,7 +218,7 @@ def may_repeat(use: GradientUse, index: int) -> bool:
     dtypes = [tensor.dtype for tensor in use.op.outputs]
     call = base_call(use.schema, use.base, use.op.attrs, tried, len(dtypes), dtypes)
     if any(not finding.note for rule in (*use.base.rules, *use.base.shape_rules) for finding in rule(call)):
-        return use.base.category in BROADCASTING
+        return use.base.category in BROADCASTING or Trait.POINTWISE in (use.base.traits or Trait.NONE)
     shape = use.base.shape(call)[0]
     if shape is None:
         return True

@@ -121,7 +121,8 @@ def prelu(emit: Emitter, use: GradientUse, diff: Value) -> tuple[Value | None, V
 
 def _slope_shape(use: GradientUse) -> tuple[int, ...]:
     """The shape in which the slope broadcasts with src."""
-    return known_dims(slope_target(use.call, use.call.shape("slope"), use.call.shape("src")))
+    use.rank("src")
+    return known_dims(slope_target(use.call, use.dims("slope"), use.call.shape("src")))
 
 
 def _slope(emit: Emitter, use: GradientUse) -> Value:

@@ -32,7 +32,7 @@ def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
 
 @gradient_of("Gather", "src")
 def gather(emit: Emitter, use: GradientUse, diff: Value) -> Value | Scattered:
-    axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
+    axis = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0
     if axis:
         return taken_back(emit, use["src"], use["indices"], diff, axis)
     return rows_taken_back(emit, use["indices"], diff)
@@ -71,7 +71,7 @@ def gather_nd(emit: Emitter, use: GradientUse, diff: Value) -> Scattered:
 
 @gradient_of("WeightedGather", "src")
 def weighted(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-    axis = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0
+    axis = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0
     indices = np.reshape(use.value("indices"), use.dims("indices")).astype(np.int64)
     places = np.arange(float(indices.size)).reshape(indices.shape)
     turned, places = Shares(indices, places).turned(use.dims("src")[axis])
@@ -82,7 +82,7 @@ def weighted(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 @gradient_of("WeightedGather", "weights")
 def weights(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The sums of the products of the gradient and the elements at the indices; 0 where an index adds nothing."""
-    axis, rank = normalize_axis(use.call.s64("axis"), use.call.rank("src") or 0) or 0, use.call.rank("src") or 0
+    axis, rank = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0, use.rank("src")
     indices = as_s64(emit, use["indices"])
     counts = binary(emit, "GreaterEqual", indices, np.array(0))
     elements = emit.op("Gather", [use["src"], binary(emit, "Maximum", indices, np.array(0))], {"axis": axis})

@@ -60,7 +60,7 @@ def _are_few(source: Value, diff: Value) -> bool:
 
 
 def _turned(use: GradientUse, attribute: str, port: str) -> bool:
-    return use.call.flag(attribute) and (use.call.rank(port) or 0) > 1
+    return use.call.flag(attribute) and use.rank(port) > 1
 
 
 def _matrix(emit: Emitter, use: GradientUse, port: str, diff: Value) -> Value:
@@ -71,9 +71,9 @@ def _matrix(emit: Emitter, use: GradientUse, port: str, diff: Value) -> Value:
 
 def _matrices(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient with the axes that a vector lacks."""
-    if use.call.rank("weights") == 1:
+    if use.rank("weights") == 1:
         diff = unsqueeze(emit, diff, [-1])
-    return unsqueeze(emit, diff, [-2]) if use.call.rank("src") == 1 else diff
+    return unsqueeze(emit, diff, [-2]) if use.rank("src") == 1 else diff
 
 
 def _without_axis(emit: Emitter, use: GradientUse, gradient_: Value, port: str, axis: int) -> Value:

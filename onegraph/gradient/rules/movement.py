@@ -32,8 +32,9 @@ def reshaped(emit: Emitter, use: GradientUse, diff: Value) -> tuple[Value, Value
 
 @gradient_of("StaticTranspose, Transpose", "src")
 def transposed(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-    rank = use.call.rank("src") or 0
-    order = [axis % rank for axis in use.call.s64s("order")] if rank else []
+    axes = use.call.s64s("order")
+    rank = len(axes) or use.rank("src")
+    order = [axis % rank for axis in axes]
     return transpose(emit, diff, np.argsort(order or [*reversed(range(rank))]).tolist())
 
 
@@ -115,17 +116,19 @@ def sliced(emit: Emitter, use: GradientUse, diff: Value) -> Value | Piece:
 def _sliced_later(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The gradient where the sizes, or where the slices begin and end, are known when a graph is compiled."""
     axes = use.value("axes") if use.has("axes") else tuple(range(use.dims("starts")[0]))
+    rank = use.rank("src")
+    axes = tuple(axis % rank for axis in axes)
     sources, rows = [use["src"]], []
     for place, axis in enumerate(axes):
         start, end = (slice_(emit, use[port], [place], [place + 1], [0]) for port in ("starts", "ends"))
         step = slice_(emit, use["steps"], [place], [place + 1], [0]) if use.has("steps") else numbers(1)
         last = sources[-1]
-        size = emit.op("Gather", [dims_of(emit, last), np.array(axis % (rank_of(last) or 1))], {"axis": 0})
+        size = emit.op("Gather", [dims_of(emit, last), np.array(axis)], {"axis": 0})
         all_indices = emit.op("Range", [np.array(0), size, np.array(1)])
         rows.append(slice_(emit, all_indices, start, end, numbers(0), step))
         sources.append(slice_(emit, last, start, end, numbers(axis), step))
     for source, row, axis in reversed([*zip(sources, rows, axes, strict=False)]):
-        diff = taken_back(emit, source, row, diff, axis % (rank_of(source) or 1))
+        diff = taken_back(emit, source, row, diff, axis)
     return diff
 
 
@@ -169,7 +172,7 @@ def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
 
 @gradient_of("Pad", "src")
 def padded(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-    pads, rank = use.value("pads"), use.call.rank("src") or 0
+    pads, rank = use.value("pads"), use.rank("src")
     before, after = pads[:rank], pads[rank:]
     if use.call.string("mode") == "constant":
         return pad(emit, diff, [-size for size in before], [-size for size in after])

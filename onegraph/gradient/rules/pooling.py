@@ -72,6 +72,8 @@ def avg_pool(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 @gradient_of("AvgPoolBackward", "diff_dst")
 def avg_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """AvgPool with the same windows; diff_dst tells whether a last partial step counts."""
+    if any(stride > 1 for stride in use.call.s64s("strides")):
+        use.dims("diff_dst")  # raises the error for unknown dims
     geometry = pool_geometry(use.call)
     uses = () if geometry is None else zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)
     floor = all(axis_ is None or size is None or axis_.forward(size) == count for axis_, size, count in uses)
