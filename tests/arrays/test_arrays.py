@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from helpers.dlpack_producers import NAME, Fixed, OldProducer, Producer, Wrapped, numbers
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.arrays.dlpack import from_dlpack
@@ -550,7 +551,7 @@ SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64),
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "?", ml_dtypes.bfloat16, ml_dtypes.int4, "f8"], ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@grouped("shape", SHAPES, key=lambda _: "shapes")
 def test_aligned_empty_allocates_aligned_memory(shape, dtype):
     dtype = np.dtype(dtype)
     made = [aligned_empty(shape, dtype) for _ in range(70)]

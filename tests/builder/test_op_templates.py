@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph import capi
@@ -29,7 +30,7 @@ def fields(tensor: LogicalTensor) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("shape", [None, (), (3,), (2, 0, 4), (2, None), (2, 3, 4, 5)], ids=repr)
 @pytest.mark.parametrize("layout", ["strided", "any", "undef"])
-@pytest.mark.parametrize("property", ["undef", "variable", "constant"])
+@grouped("property", ["undef", "variable", "constant"], key=lambda _: "properties")
 def test_unchecked_tensor_equals_checked_tensor(shape, layout, property):
     public = LogicalTensor(7, "bf16", shape, layout=layout, property=property)
     known = LogicalTensor._checked(7, og.bf16, shape, None, layout, property)

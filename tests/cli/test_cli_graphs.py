@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import LONG, SHARED, draws, library
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.cli import cli
@@ -403,7 +404,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", BAD)
+@grouped("name", BAD, key=lambda _: "files")
 def test_bad_file_prints_one_line(graph, command, name):
     with open("bad.json", "wb") as file:
         file.write(BAD[name])

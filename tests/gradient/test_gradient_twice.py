@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.gradient_cases import BASE_CASES, HOST_CASES, STEP, Subject, subject_of
+from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
 import onegraph as og
@@ -60,16 +61,15 @@ def og_floats() -> frozenset[og.DataType]:
 
 
 def examine(subject: Subject) -> None:
-    if not subject.wrt or not subject.results:
-        pytest.skip("no input has a gradient")
-    check(subject)
+    if subject.wrt and subject.results:
+        check(subject)
 
 
-@pytest.mark.parametrize("name", BASE)
+@grouped("name", BASE, key=lambda name: BASE[name].kind[0])
 def test_base_op_has_a_second_derivative(name):
     examine(subject_of(BASE[name]))
 
 
-@pytest.mark.parametrize("name", ON_HOST)
+@grouped("name", ON_HOST, key=lambda name: ON_HOST[name].kind[0])
 def test_host_op_has_a_second_derivative(name):
     examine(subject_of(ON_HOST[name], HOST))

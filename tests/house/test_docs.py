@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from conftest import library
 from helpers import site as site_builder
+from helpers.grouped import grouped
 from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
 
 import onegraph as og
@@ -89,7 +90,7 @@ def test_page_runs_as_written(page, tmp_path, monkeypatch):
             assert normalised((tmp_path / picture.name).read_text()) == normalised(picture.read_text())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@grouped("page", PAGES, key=lambda page: page.parent.name)
 def test_empty_lines_surround_headings_and_blocks(page):
     inside, lines = False, ["", *page.read_text().splitlines(), ""]
     for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
@@ -162,7 +163,7 @@ def test_table_of_packages_names_real_extras():
     assert {name[len("onegraph[") : -1] for name in PACKAGES if "[" in name} <= set(extras)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@grouped("page", PAGES, key=lambda page: page.parent.name)
 def test_page_names_the_packages_that_it_imports(page):
     text = page.read_text()
     trees = [ast.parse(block) for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)]

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from helpers.kernels import run
 
 import onegraph as og
@@ -91,7 +92,7 @@ def test_casts_write_exactly_the_result(count):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("source", [np.float32, np.float16, BF16])
 @pytest.mark.parametrize("target", [np.float32, np.float16, BF16])
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)])
+@grouped("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)], key=lambda _: "orders")
 def test_casts_take_any_strides(order, target, source, threads):
     shape = (3, 5, 70, 33)
     given = (np.arange(np.prod(shape)) % 251 - 125).reshape(shape).astype(source)
@@ -114,7 +115,7 @@ def test_casts_turn_windows_of_weights(shape, threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 100, 1025, 2100])
+@grouped("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 100, 1025, 2100], key=lambda _: "channels")
 def test_rows_are_copied_into_parts_of_rows(channels, dtype, threads):
     """As a Concat copies each of its sources; the shares of threads begin and end within rows."""
     shape, room = (3, 23000 // channels // 3, channels), channels + 21
@@ -158,7 +159,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, BF16])
-@pytest.mark.parametrize("shapes", SHAPES, ids=lambda shapes: "-".join(map(str, shapes)))
+@grouped("shapes", SHAPES, key=lambda _: "shapes")
 def test_select_broadcasts_as_numpy(shapes, dtype, threads):
     drawn = np.random.default_rng(0)
     cond = drawn.random(shapes[0]) < 0.5 if shapes[0] else np.array(True)

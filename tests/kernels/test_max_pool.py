@@ -7,6 +7,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 
@@ -62,7 +63,7 @@ def by_definition(x, kernel, strides, begin, end, dilations):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
-@pytest.mark.parametrize("name", WINDOWS)
+@grouped("name", WINDOWS, key=lambda _: "windows")
 def test_takes_the_largest_element_of_each_window(name, data_format, dtype):
     (batch, channels, *sizes), *windows = WINDOWS[name]
     is_last = data_format == "NXC"

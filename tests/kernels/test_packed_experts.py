@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
@@ -110,7 +111,7 @@ def products(src, places, numbers):
 
 @pytest.mark.parametrize("level", [0, 1, 2, 4])
 @pytest.mark.parametrize("coding", NUMBERS)
-@pytest.mark.parametrize("depth", [1, 15, 64, 333])
+@grouped("depth", [1, 15, 64, 333], key=lambda _: "depths")
 def test_numbers_are_read_as_they_lie(depth, coding, level):
     """Of either layout, with guard numbers behind them that no result may hold."""
     numbers = matrices(coding, depth)

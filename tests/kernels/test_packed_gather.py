@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from onnx import TensorProto, helper, numpy_helper
 
 import onegraph as og
@@ -36,7 +37,7 @@ class Table:
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("coding", LIMITS)
-@pytest.mark.parametrize(("depth", "group"), [(1, 0), (67, 0), (67, 3), (1300, 32), (1025, 1000)])
+@grouped("depth, group", [(1, 0), (67, 0), (67, 3), (1300, 32), (1025, 1000)], key=lambda _: "sizes")
 def test_rows_are_those_of_numpy(coding, depth, group, level):
     signed = np.int8 if coding[0] == "s" else np.uint8
     for zeros, dtype in ((None, "f32"), (signed, "f32"), (np.float32, "f16"), (ml_dtypes.bfloat16, "bf16")):

@@ -5,6 +5,7 @@ from zlib import crc32
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
@@ -100,7 +101,7 @@ def test_few_and_many_rows(coding, group, level):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-@pytest.mark.parametrize(("coding", "group"), [case for case in CASES if case[0] in LIMITS], ids=str)
+@grouped("coding, group", [case for case in CASES if case[0] in LIMITS], key=lambda case: case[0])
 def test_codes_of_src_are_multiplied_exactly(coding, group, level):
     """src of whole numbers up to 127 in each block has exact codes, so that only scales are rounded."""
     for zeros in (None, np.uint8 if coding[0] == "u" else np.int8, np.float32):

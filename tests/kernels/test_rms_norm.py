@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.compiler.rewrites.norms import WIDEST_ROW
@@ -39,10 +40,10 @@ def executors(model):
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("gamma", [None, "f32", "own"])
-@pytest.mark.parametrize(
-    ("shape", "axis"),
+@grouped(
+    "shape, axis",
     [((1, 768), -1), ((2, 3, 4, 5), 2), ((7, 1), -1), ((3, 17), 1), ((300, 100), -1), ((5, 64), 0), ((2, 130), -1)],
-    ids=str,
+    key=lambda _: "shapes",
 )
 def test_agrees_with_float64(shape, axis, gamma, dtype):
     src = (RNG.standard_normal(shape) * 3).astype(NUMPY[dtype])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph import reference
@@ -31,7 +32,7 @@ def placed(array):
 
 
 @pytest.mark.parametrize("dtype", ["i1", "?", "f2", "u2", "i4", "f8", "u8"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@grouped("layout", LAYOUTS, key=lambda _: "layouts")
 def test_a_copy_has_the_elements_of_its_source(layout, dtype):
     base = BASE.astype(dtype)
     source = LAYOUTS[layout](base)

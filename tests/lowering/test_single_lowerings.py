@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph import reference
@@ -226,7 +227,7 @@ def left(graph):
     return [f"{op.kind} {op.edition}" if (op.kind, op.edition) == ("Concat", "host") else op.kind for op in ops]
 
 
-@pytest.mark.parametrize("case", CASES)
+@grouped("case", CASES, key=lambda case: CASES[case][0])
 def test_a_node_becomes_these_ops(case):
     name, lower, expected, kinds = CASES[case]
     given = INPUTS[name]

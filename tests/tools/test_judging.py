@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.grouped import grouped
 from helpers.recorded import digest, keep, kept
 
 from onegraph.judging.comparison import MANY, SHORTEST, Answer, compare
@@ -149,7 +150,7 @@ def test_rows_are_last_axes_or_images(shape, rows):
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (3,), (), (2, 3, 2, 2), (0, 4)], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@grouped("kind", KINDS, key=lambda _: "kinds")
 def test_contents_are_those_of_their_names(kind, shape):
     found, half = (floats(kind, shape, 1, half=flag) for flag in (False, True))
     assert found.shape == half.shape == shape
