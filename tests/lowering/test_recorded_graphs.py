@@ -29,10 +29,11 @@ from helpers.recorded import digest, keep, kept
 
 import onegraph as og
 from onegraph.errors import OneGraphError
+from onegraph.frontends.onnx.precision import narrowed
 from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
 from onegraph.opset.dtypes import OF_NUMPY
-from onegraph.opset.editions.registry import EDITIONS, HOST, edition
+from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
 from onegraph.opset.newer import newer_than
 from onegraph.opset.schema import TensorType
 from onegraph.testing.cases import CASES
@@ -146,9 +147,6 @@ def models():
     from helpers import onnx_ml_nodes
     from helpers.onnx_nodes import CASES, Draw, model_of
 
-    import onegraph.onnx
-    from tests.fuzz.onnx_models import change
-
     since = oldest(onnx.defs.get_all_schemas_with_history())
     makers = {**onnx_ml_nodes.CASES, **CASES}
     for kind in sorted(makers):
@@ -161,11 +159,32 @@ def models():
             form = ({}, {"is_open": True}, {"has_ranks": False})[seed % 3]
             case = makers[kind](Draw(np.random.default_rng([seed, 5]), kind, opset, domain))
             proto = model_of(case, opset, **form)[0]
-            for _ in range(drawn.choice((1, 1, 2))):
-                change(proto.graph if drawn.random() < 0.9 else proto, drawn)
-            dims = [dim.dim_value for end in proto.graph.input for dim in end.type.tensor_type.shape.dim]
-            if max(dims, default=0) < LARGE_DIM:
-                yield kind, outcome(onegraph.onnx.load, proto)
+            yield kind, damaged(proto, drawn)
+    for place, proto in enumerate(packed_models()):
+        for seed in range(DAMAGED * 3):
+            yield "packed", damaged(proto, Random(f"{place} {seed}"))
+
+
+def damaged(proto, drawn):
+    """What is said of a model with one or two fields that are others."""
+    import onegraph.onnx
+    from tests.fuzz.onnx_models import change
+
+    changed = type(proto)()
+    changed.CopyFrom(proto)
+    for _ in range(drawn.choice((1, 1, 2))):
+        change(changed.graph if drawn.random() < 0.9 else changed, drawn)
+    dims = [dim.dim_value for end in changed.graph.input for dim in end.type.tensor_type.shape.dim]
+    return outcome(onegraph.onnx.load, changed) if max(dims, default=0) < LARGE_DIM else []
+
+
+def packed_models():
+    """Nodes of ONNX Runtime: experts, packed weights, fused nodes."""
+    from tests.from_onnx.test_onnx_experts import ALONE, BOTH, Layer
+    from tests.from_onnx.test_onnx_fused import CASES as FUSED
+
+    yield from (Layer(**form).model() for form in (*BOTH[4:8], *BOTH[12:18:2], *ALONE))
+    yield from (make(np.random.default_rng(7))[0] for make in FUSED.values())
 
 
 def oldest(schemas):
@@ -255,6 +274,12 @@ def changed():
         yield "batch", batches(graph, seed)
         for name in (*EDITIONS,)[seed % 2 :: 2]:
             yield name, outcome(og.translate_graph, graph, name)
+
+    cases = (graph_of_case(case) for case in CASES[::3] if BASE[case.kind].outputs)
+    for graph in (*(host_cases.graph_of(case)[0] for case in host_cases.cases()), *cases):
+        makers = {tensor.id: op.kind for op in graph.ops for tensor in op.outputs}
+        if {makers.get(tensor.id, "Dropout") for tensor in graph.outputs.values()}.isdisjoint(["Dropout"]):
+            yield "narrow", outcome(narrowed, graph)
 
 
 def batches(graph, seed):
