@@ -13,7 +13,7 @@ from shared.loop import args, train
 
 import onegraph as og
 
-BATCH, RATE = 32, 4e-3
+BATCH, PASSAGES, RATE = 16 if args.quick else 32, 4 if args.quick else 16, 4e-3
 EPOCHS, STEPS = (1, 20) if args.quick else (6, 50)
 text = "\n".join(topics[name] for name in sorted(topics))
 letters = sorted(letter for letter in set(text) if text.count(letter) > 50)
@@ -21,10 +21,10 @@ codes = np.array([letters.index(letter) for letter in text if letter in letters]
 TRAIN, CHECK = codes[: -len(codes) // 10], codes[-len(codes) // 10 :]
 
 
-def loss(reader, passages=16):
+def loss(reader):
     """The mean loss on text that the network has not seen."""
     found = []
-    for start in range(0, passages * TIME, TIME):
+    for start in range(0, PASSAGES * TIME, TIME):
         reader.forget()
         y = reader.read(CHECK[start : start + TIME]).astype(np.float64)
         found += [np.logaddexp.reduce(y, axis=1) - y[np.arange(TIME), CHECK[start + 1 : start + TIME + 1]]]

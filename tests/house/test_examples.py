@@ -179,7 +179,9 @@ scores = iter([5, 4, 3, 2, 3, 4, 2, 1, 0])
 history = train("name", Model(), lambda epoch: [{{"x": 1.0}}, {{"x": 2.0}}], lambda: next(scores), epochs=9, patience=3)
 assert history == [[1.5, 5], [1.5, 4], [1.5, 3], [1.5, 2], [1.5, 3], [1.5, 4], [1.5, 2]], history
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    script = tmp_path / "patient.py"
+    script.write_text(code)
+    done = run(script, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "name_loss.png").stat().st_size > 1000
 
@@ -233,7 +235,8 @@ def test_interrupted_training_leaves_a_checkpoint(tmp_path):
 def test_readme_example_runs(tmp_path):
     text = (Path(__file__).parents[2] / "README.md").read_text()
     code = "".join(block.split("```")[0] for block in text.split("```python\n")[1:])
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    (tmp_path / "readme.py").write_text(code)
+    done = run(tmp_path / "readme.py", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "f32 [8, 32, 32, 16]" in done.stdout
     assert "oneDNN, fused" in done.stdout
