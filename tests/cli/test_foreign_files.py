@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import SHARED
+from conftest import SHARED, draws
 from helpers.json_files import (
     UNKNOWN,
     assert_agrees,
@@ -37,7 +37,7 @@ needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the graphs of one
 @needs_corpus
 def test_library_graphs_round_trip():
     assert len(FILES) == 363
-    for path in FILES:
+    for path in draws(FILES[::2], FILES):
         whole = json.loads(path.read_text())
         g = og.Graph.load(path)
         assert json.loads(g.to_json()) == whole, path
