@@ -7,9 +7,12 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .._util.records import record
+from ..builder.graph import DataGraph
+from ..builder.uses import uses_of
+from ..native.library import VERSION
 from ..opset import fusion_graphs, fusion_patterns
 from ..opset.kinds import ELEMENTWISE
 
@@ -65,3 +68,22 @@ def nearest_pattern(kinds: Iterable[str]) -> DocumentedPattern | None:
 def _taken(pattern: DocumentedPattern, kinds: list[str]) -> int:
     """How many of the ops, one behind the other, a pattern takes."""
     return next((place for place, kind in enumerate(kinds) if kind not in pattern.after), len(kinds))
+
+
+def beside_attention(graph: DataGraph, names: Sequence[str]) -> str:
+    """How a MatMul and a SoftMax, which are among the ops of these names, differ from attention."""
+    text = f"the nearest pattern of oneDNN is {ATTENTION.name!r}"
+    by_name, uses = {op.name: op for op in graph.ops}, uses_of(graph)
+    softmax = next(by_name[name] for name in names if name in by_name and by_name[name].kind == "SoftMax")
+    if all(op.kind != "MatMul" for op in uses.consumers.get(softmax.outputs[0].id, ())):
+        return f"{text}; here no MatMul reads the SoftMax"
+    scores = softmax.inputs[0]
+    while scores is not None and (maker := uses.producers.get(scores.id)) is not None and maker.kind != "MatMul":
+        place = 1 if maker.kind == "Select" else 0
+        scores = maker.inputs[place] if maker.kind in ATTENTION.after - {"SoftMax"} else None
+    if scores is None or scores.id not in uses.producers:
+        return f"{text}; here no MatMul makes what the SoftMax reads"
+    if VERSION[:2] < (since := fusion_graphs.ATTENTION.since):
+        library = ".".join(map(str, VERSION))
+        return f"{text}, documented since {'.'.join(map(str, since))}; the library is oneDNN {library}"
+    return f"{text}; the ops around them differ"

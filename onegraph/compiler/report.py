@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
-from .._util.counted import counted
+from .._util.counted import alike, counted, first_of
 from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
 from ..opset.dtypes import DataType
@@ -254,20 +254,27 @@ class Report:
 
 
 def partition_lines(partitions: Iterable[PartitionReport]) -> Iterator[str]:
-    """Partitions as lines of text."""
-    for partition in partitions:
+    """Partitions as lines of text; those that compute the same parts of the same ops are told once."""
+    for partition, *more in alike(partitions, _told):
         how = f"{partition.executor}{', fused' if partition.fused else ''}"
         size = f"{partition.arithmetic}, " if partition.arithmetic else ""
         size += f"{partition.bytes:,} bytes"
         if partition.threads is not None:
             size += f", {counted(partition.threads or 'all', 'thread')}"
-        yield f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})"
+        others = f"; likewise {first_of(other.index for other in more)}" if more else ""
+        yield f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size}){others}"
         yield f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}"
         if partition.reason:
             yield f"     {partition.reason.splitlines()[0]}"
         yield from [f"     not by {text}" for text in partition.refused]
         if partition.implementation:
             yield f"     {partition.implementation}"
+
+
+def _told(partition: PartitionReport) -> tuple[object, ...]:
+    """What is told of a partition, but for its tensors and their size."""
+    told = partition.executor, partition.ops, partition.arithmetic, partition.threads, partition.reason
+    return *told, *partition.refused, partition.implementation
 
 
 def partition_table(caption: str, partitions: Iterable[PartitionReport], times: Mapping[int, float]) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
-from ..compiler.documented_patterns import ATTENTION, INT8, STARTS, nearest_pattern
+from ..compiler.documented_patterns import INT8, STARTS, beside_attention, nearest_pattern
 from ..compiler.report import NamedTensor, PartitionReport, nbytes
 from ..compiler.unfused import ONE_BY_ONE, is_for_sizes, is_kept_apart, kept_apart
 from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT, HOST, edition
-from ..opset.fusion_graphs import ATTENTION as SDPA
 from ..opset.fusion_patterns import missing_in_guide
 from ..opset.kinds import PRODUCTS, QUANTIZATIONS
 from .joining import SHORT, Joining, reason_of
@@ -194,7 +193,7 @@ class _Edges:
         begins = next((kind for kind in more if kind in STARTS), None)
         start = next((kind for kind in kinds if kind in STARTS), None)
         if {begins, start} == {"MatMul", "SoftMax"}:
-            return self._beside_attention(names)
+            return beside_attention(self.graph, names)
         if missing := self._without_codes(first, second, tensor):
             return missing
         if begins is not None and start is not None:
@@ -247,26 +246,6 @@ class _Edges:
             if op.kind in ORDERED and places == [1]:
                 return f"which computes the first operand of {op.kind}; of {op.name!r} this is the second"
         return ""
-
-    def _beside_attention(self, names: Sequence[str]) -> str:
-        """How a MatMul and a SoftMax differ from attention."""
-        text = f"the nearest pattern of oneDNN is {ATTENTION.name!r}"
-        uses = uses_of(self.graph)
-        softmax = next(
-            self.by_name[name] for name in names if name in self.by_name and self.by_name[name].kind == "SoftMax"
-        )
-        if all(op.kind != "MatMul" for op in uses.consumers.get(softmax.outputs[0].id, ())):
-            return f"{text}; here no MatMul reads the SoftMax"
-        scores = softmax.inputs[0]
-        while scores is not None and (maker := uses.producers.get(scores.id)) is not None and maker.kind != "MatMul":
-            place = 1 if maker.kind == "Select" else 0
-            scores = maker.inputs[place] if maker.kind in ATTENTION.after - {"SoftMax"} else None
-        if scores is None or scores.id not in uses.producers:
-            return f"{text}; here no MatMul makes what the SoftMax reads"
-        if VERSION[:2] < SDPA.since:
-            library = ".".join(map(str, VERSION))
-            return f"{text}, documented since {SDPA.since[0]}.{SDPA.since[1]}; the library is oneDNN {library}"
-        return f"{text}; the ops around them differ"
 
     def _without_codes(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """What keeps ops beside a Dequantize or Quantize from an int8 kernel; empty if no such kernel is near."""

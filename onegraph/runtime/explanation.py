@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .._util.counted import counted
+from .._util.counted import alike, counted, first_of
 from .._util.html_table import html_table
 from .._util.records import record
 from ..builder.graph import DataGraph
@@ -130,25 +130,20 @@ class Explanation:
         """The ops and the steps, each with its heads; steps that compute the same parts of the same ops are one row."""
         ops = [[f"{op.kind} {op.name!r}", _ranges(op.steps) or "-", *_figures(op)] for op in self.ops]
         yield [["op", "steps", *FIGURES], *ops]
-        alike: dict[object, list[ExplainedStep]] = {}
-        for step in self.steps:
-            alike.setdefault((step.executor, step.ops, step.arithmetic, step.implementation), []).append(step)
         steps = []
-        for steps_alike in alike.values():
-            step = _sum(steps_alike)
+        for rows in alike(self.steps, lambda step: (step.executor, step.ops, step.arithmetic, step.implementation)):
+            step = _sum(rows)
             named = " + ".join(step.ops) + (f"  {step.implementation}" if step.implementation else "")
-            steps.append([_some(one.index for one in steps_alike), step.executor, *_figures(step), named])
+            steps.append([first_of(one.index for one in rows), step.executor, *_figures(step), named])
         yield [["step", "executor", *FIGURES, "ops"], *steps]
 
     def _reasons(self) -> Iterator[list[str]]:
         """The steps, tensors, bytes, cause and reason of the edges; those of one reason are one row."""
-        alike: dict[object, list[Edge]] = {}
-        for edge in self.edges:
-            alike.setdefault((edge.cause, edge.reason), []).append(edge)
-        for (edge, *_), edges_alike in ((found, found) for found in alike.values()):
-            pairs = _some(f"{one.producer} -> {one.consumer}" for one in edges_alike)
-            size = sum({one.tensor: one.bytes for one in edges_alike}.values())
-            yield [pairs, _some(one.tensor for one in edges_alike), f"{size:,}", edge.cause, edge.reason]
+        for rows in alike(self.edges, lambda edge: (edge.cause, edge.reason)):
+            edge = rows[0]
+            pairs = first_of(f"{one.producer} -> {one.consumer}" for one in rows)
+            size = sum({one.tensor: one.bytes for one in rows}.values())
+            yield [pairs, first_of(one.tensor for one in rows), f"{size:,}", edge.cause, edge.reason]
 
     def _repr_html_(self) -> str:
         """The ops, the steps and the reasons as tables for a notebook."""
@@ -183,12 +178,6 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return " ".join(str(first) if not more else f"{first}-{more[-1]}" for first, *more in runs)
-
-
-def _some(items: Iterable[object]) -> str:
-    """The first of some texts, and how many others there are."""
-    first, *more = dict.fromkeys(map(str, items))
-    return first + (f" and {counted(len(more), 'other')}" if more else "")
 
 
 def _sum(steps: Sequence[ExplainedStep]) -> ExplainedStep:

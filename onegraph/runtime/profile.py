@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
-from .._util.counted import counted
+from .._util.counted import alike, counted, first_of
 from .._util.html_table import RED, Cell, html_table
 from .._util.records import record
 from ..compiler.report import names_reference_kernel
@@ -92,10 +92,15 @@ class Profile(Mapping[int, float]):
         """
         return chrome_trace({"onegraph": self})
 
+    def _folded(self) -> list[tuple[str, ProfileRow]]:
+        """The rows and their numbers; rows of the same parts of the same ops are one."""
+        groups = alike(self.rows, lambda row: (row.ops, row.executor, row.threads, row.implementation))
+        return [(first_of(row.index for row in rows), _sum(rows)) for rows in groups]
+
     def _table(self) -> list[list[str]]:
         return [
             [
-                str(row.index),
+                number,
                 f"{row.seconds * 1e6:,.1f}",
                 f"{row.shortest * 1e6:,.1f}",
                 f"{row.share:.1%}",
@@ -105,7 +110,7 @@ class Profile(Mapping[int, float]):
                 " + ".join(row.ops),
                 row.implementation,
             ]
-            for row in self.rows
+            for number, row in self._folded()
         ]
 
     def __str__(self) -> str:
@@ -113,8 +118,9 @@ class Profile(Mapping[int, float]):
         if not any(row.implementation for row in self.rows):
             lines = [line[:-1] for line in lines]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        longest = max((row.share for row in self.rows), default=0) or 1
-        bars = ["", *(_bar(row.share / longest) for row in self.rows)]
+        shares = [row.share for _, row in self._folded()]
+        longest = max(shares, default=0) or 1
+        bars = ["", *(_bar(share / longest) for share in shares)]
         text = [f"{counted(len(self.rows), 'partition')}, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
         for line, bar in zip(lines, bars, strict=True):
             cells = [
@@ -129,7 +135,7 @@ class Profile(Mapping[int, float]):
     def _repr_html_(self) -> str:
         """The table as HTML for a notebook, with bars."""
         rows: list[list[str | Cell]] = []
-        for row, line in zip(self.rows, self._table(), strict=True):
+        for (_, row), line in zip(self._folded(), self._table(), strict=True):
             cells: list[str | Cell] = [*line]
             cells[BAR] = Cell(line[BAR], part=row.share)
             cells[EXECUTOR] = Cell(line[EXECUTOR], RED if row.executor == "reference" else "")
@@ -142,6 +148,23 @@ class Profile(Mapping[int, float]):
 COLUMNS = ["", "us", "least", "share", "GFLOP/s", "GB/s", "by, threads", "ops", "implementation"]
 NUMBERS = 6  # right-aligned columns
 BAR, EXECUTOR = 3, 6  # indices of the columns with the bar and the executor
+
+
+def _sum(rows: Sequence[ProfileRow]) -> ProfileRow:
+    """Rows as one: times, shares and bytes are added, and the others are means by time."""
+    seconds = sum(row.seconds for row in rows)
+    if len(rows) == 1 or not seconds:
+        return rows[0]
+    rates = [row.gflops * row.seconds for row in rows if row.gflops is not None]
+    return replace(
+        rows[0],
+        seconds=seconds,
+        shortest=sum(row.shortest for row in rows),
+        share=sum(row.share for row in rows),
+        gflops=sum(rates) / seconds if len(rates) == len(rows) else None,
+        bandwidth=sum(row.bandwidth * row.seconds for row in rows) / seconds,
+        bytes=sum(row.bytes for row in rows),
+    )
 
 
 def _bar(part: float) -> str:

@@ -14,7 +14,7 @@ import pytest
 import onegraph as og
 from onegraph._util.html_table import RED
 from onegraph.compiler.arithmetic import flops
-from onegraph.compiler.report import PartitionReport, Report
+from onegraph.compiler.report import PartitionReport, Report, partition_lines
 from onegraph.runtime import implementation_names
 from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace
 
@@ -186,6 +186,36 @@ def test_table_of_given_times():
     assert table[3].split() == ["2", "1,000.0", "1,000.0", "31.0%", "█" * 10 + "▊", "1.00", "reference", "B", "'<b>'"]
     assert "<b>" not in Profile(rows, 5)._repr_html_()
     assert str(Profile([], 1)).startswith("0 partitions, 0.0 us")
+
+
+def test_equal_parts_of_an_op_are_one_row():
+    parts = [
+        ProfileRow(number, ("A: Part 'a'",), "oneDNN", 0, seconds, seconds / 2, 0.2, gflops, 4e9, bytes=8)
+        for number, seconds, gflops in [(0, 1e-3, 1.0), (2, 3e-3, 5.0), (4, 2e-3, None)]
+    ]
+    profile = Profile([*parts[:2], ProfileRow(1, ("B 'b'",), "oneDNN", 0, 2e-3, 2e-3, 0.4, None, 1e9)], 5)
+    lines = str(profile).splitlines()[2:]
+    assert lines[0].split()[:4] == ["0", "and", "1", "other"]
+    assert lines[0].split()[4:] == ["4,000.0", "2,000.0", "40.0%", "█" * 24, "4.0", "4.00", "oneDNN,", "all", *PART]
+    assert lines[1].split()[:2] == ["1", "2,000.0"]
+    assert len(profile) == 3
+    assert profile._repr_html_().count("<tr>") == 3
+    assert str(Profile(parts, 5)).splitlines()[2].split()[4:] == [
+        *("6,000.0", "3,000.0", "60.0%", "█" * 24, "4.00", "oneDNN,", "all", *PART)
+    ]
+
+
+PART = "A:", "Part", "'a'"
+
+
+def test_a_report_tells_equal_partitions_once():
+    kinds, names = ("A: Part",), ("a",)
+    reports = [PartitionReport(number, "kernel", kinds, names, ("why",)) for number in range(4)]
+    reports[2].reasons = ("another",)
+    lines = [line for line in partition_lines(reports) if line[:3].strip()]
+    assert [line.split()[0] for line in lines] == ["0", "2"]
+    assert lines[0].endswith("; likewise 1 and 1 other")
+    assert "likewise" not in lines[1]
 
 
 def test_view_accepts_a_profile(model, profile):
