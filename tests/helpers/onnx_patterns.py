@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-from onnx import ModelProto, helper, numpy_helper, parser
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 HEAD = '<ir_version: 9, opset_import: ["" : {opset}]> g ({inputs}) => (float[{shape}] y) {{ {body} }}'
@@ -233,7 +233,8 @@ OTHERS = {"Add": "Mul", "Mul": "Add", "Sub": "Add", "Div": "Mul", "Softmax": "Lo
 
 
 def near_models(proto: ModelProto) -> Iterator[ModelProto]:
-    """The models with a constant that is given or another one, a result that is returned too, other ops or inputs."""
+    """The models with a constant that is given or another one, a result that is returned too, other ops, attributes,
+    inputs, sizes or data types."""
     for place, node in enumerate(proto.graph.node):
         if node.op_type == "Constant":
             array = np.asarray(ReferenceEvaluator(_alone(node)).run(None, {})[0])
@@ -265,6 +266,44 @@ def near_models(proto: ModelProto) -> Iterator[ModelProto]:
             other = _copy(proto)
             other.graph.input[place].type.tensor_type.shape.dim[axis].dim_param = "N"
             yield other
+            other = _copy(proto)
+            other.graph.input[place].type.tensor_type.shape.dim[axis].dim_value += 1
+            yield other
+        other = _copy(proto)
+        del other.graph.input[place].type.tensor_type.shape.dim[:1]
+        yield other
+    for place, node in enumerate(proto.graph.node):
+        for number, attribute in enumerate(node.attribute):
+            for changed in _other_attributes(attribute):
+                other = _copy(proto)
+                other.graph.node[place].attribute[number].CopyFrom(changed)
+                yield other
+            if node.op_type != "Constant":
+                other = _copy(proto)
+                del other.graph.node[place].attribute[number]
+                yield other
+        if node.op_type != "Constant" and len(node.input) > 2:
+            other = _copy(proto)
+            other.graph.node[place].input.pop()
+            yield other
+    halves = _copy(proto)
+    for one in halves.graph.input:
+        if one.type.tensor_type.elem_type == TensorProto.FLOAT:
+            one.type.tensor_type.elem_type = TensorProto.FLOAT16
+    yield halves
+
+
+def _other_attributes(attribute: onnx.AttributeProto) -> Iterator[onnx.AttributeProto]:
+    """An attribute of numbers with other ones."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, int):
+        yield from (helper.make_attribute(attribute.name, number) for number in (value + 1, value - 1))
+    elif isinstance(value, float):
+        yield helper.make_attribute(attribute.name, 2 * value + 1)
+    elif isinstance(value, list) and value and isinstance(value[0], int):
+        for numbers in (value[::-1], [*value[:-1], value[-1] // 2 + 1], value[1:]):
+            if numbers:
+                yield helper.make_attribute(attribute.name, numbers)
 
 
 def _copy(proto: ModelProto) -> ModelProto:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -28,10 +29,13 @@ from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
+from onegraph.builder.op_pages import terminal_page
+from onegraph.builder.op_site import markdown_index, markdown_methods, op_pages
 from onegraph.errors import OneGraphError
 from onegraph.frontends.onnx.precision import narrowed
 from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
+from onegraph.opset import fusion_graphs, fusion_patterns
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
 from onegraph.opset.newer import newer_than
@@ -50,7 +54,9 @@ LARGE_DIM = 1 << 20  # of an input; a constant of this size would take the memor
 DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
-MODELS = 20  # beside a model
+MODELS = 12  # beside a model
+# Those beside a model that reach conditions which no others of them reach, by their number.
+CHOSEN = Path(__file__).parents[1] / "corpus" / "near_models.txt"
 BASE_EDITION = "onednn-3.13"
 DIFFERENTIATED = [*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)]
 DAMAGES = 30  # places of a file
@@ -203,12 +209,15 @@ def patterns():
 
     import onegraph.onnx
 
+    lines = (line.rpartition(": ") for line in CHOSEN.read_text().splitlines())
+    chosen = {name: map(int, numbers.split()) for name, _, numbers in lines}
     for name, proto in {
         **{key: model(one) for key, one in PATTERNS.items()},
         **{key: heads(key) for key in HEADS},
     }.items():
         beside = [*near_models(proto)]
-        for one in [proto, *Random(name).sample(beside, min(MODELS, len(beside)))]:
+        drawn = Random(name).sample(range(len(beside)), min(MODELS, len(beside)))
+        for one in [proto, *[beside[number] for number in sorted({*drawn, *chosen.get(name, ())})]]:
             yield name, outcome(onegraph.onnx.load, one)
 
 
@@ -369,9 +378,36 @@ def checked():
             yield kind, [told._repr_html_(), *(f"{one.rule} {one.message}" for one in told)]
 
 
+def specified():
+    """The ops of some editions, the host ops and the fusions, as they are specified."""
+    for name in ("legacy-1", "oneapi-1.2", "onednn-3.2", "onednn-3.14", HOST):
+        yield f"ops of {name}", [described(schema) for _, schema in sorted(edition(name).schemas.items())]
+    example = "{0.name} {1.kind}".format
+    pages = [*op_pages(example).items(), markdown_methods(), *(markdown_index(edition(name)) for name in EDITIONS)]
+    yield "pages", pages
+    yield "pages in a terminal", [terminal_page(edition(HOST), one) for one in edition(HOST).schemas.values()]
+    yield "fusions", map(described, (*fusion_graphs.GRAPHS, *fusion_patterns.EVERY_PATTERN))
+
+
+def described(one):
+    """A record of data as a text; of a function its name."""
+    if is_dataclass(one):
+        return described([type(one).__name__, *((each.name, getattr(one, each.name)) for each in fields(one))])
+    if isinstance(one, Mapping):
+        return described([*one.items()])
+    if isinstance(one, (set, frozenset)):
+        return str(sorted(map(described, one)))
+    if isinstance(one, (tuple, list)):
+        return str([*map(described, one)])
+    return getattr(one, "__qualname__", "") or str(one)
+
+
 MATERIAL = {
     make.__name__: make
-    for make in (gradients, nodes, models, patterns, translations, examined, changed, texts, read, saved, checked)
+    for make in (
+        *(gradients, nodes, models, patterns, translations, examined, changed, texts, read, saved, checked),
+        specified,
+    )
 }
 
 
