@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import chain
 from itertools import product as combinations
 from pathlib import Path
@@ -20,6 +21,7 @@ from random import Random
 import numpy as np
 import pytest
 from helpers.graphs import graph_of_case
+from helpers.kept_graphs import kept_graphs
 from helpers.near_graphs import near
 from helpers.recorded import digest, keep, kept
 
@@ -34,6 +36,7 @@ from onegraph.errors import OneGraphError
 from onegraph.native.library import VERSION
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
 from onegraph.training import losses
 from onegraph.transform.specialise import specialise
 
@@ -265,9 +268,27 @@ def trained():
             yield f"{dtype} {channels}", g
 
 
-MATERIAL = {make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained, opened)}
-NEAR_OF = {"cases": 1, "summed": 0, "opened": 1}  # NEAR for the others
-WAYS = {"summed": 1, "taken": 3, "trained": 3, "planned": 3, "in_codes": 3}  # to lower a graph; 2 for the others
+def fixed():
+    """Graphs that other tests have compiled, with a constant in the place of an input."""
+    for number, (kind, graph, _) in enumerate(kept_graphs()):
+        if graph.inputs:
+            name = [*graph.inputs][number % len(graph.inputs)]
+            with suppress(OneGraphError):
+                yield kind, graph.with_constants({name: random_inputs(graph, seed=number)[name]})
+
+
+MATERIAL = {
+    make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained, fixed, opened)
+}
+NEAR_OF = {"cases": 1, "summed": 0, "opened": 1, "fixed": 0}  # NEAR for the others
+WAYS = {
+    "summed": 1,
+    "fixed": 1,
+    "taken": 3,
+    "trained": 3,
+    "planned": 3,
+    "in_codes": 3,
+}  # to lower a graph; 2 for the others
 
 
 def made(name):
