@@ -17,6 +17,7 @@ from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
 from onegraph.builder.op_methods import ELSEWHERE
+from onegraph.builder.op_outputs import output_dtypes
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.harness import rewrite
@@ -810,3 +811,42 @@ def test_host_methods_refuse_what_holds_no_numbers(operand):
     with pytest.raises(og.OneGraphError, match="Gather: in"):
         g.gather(g.input("x", og.f32, (4, 6)), operand)
     assert not g.ops
+
+
+@pytest.mark.parametrize(
+    ("choices", "wanted", "first", "found"),
+    [
+        (["f32"], None, None, ["f32"]),
+        (["f32"], "f32", "bf16", ["f32"]),
+        (["f32"], "bf16", "bf16", None),
+        (["f32 bf16"], "bf16", "f32", ["bf16"]),
+        (["f32 bf16"], "s8", "f32", None),
+        (["f32 bf16"], None, "bf16", ["bf16"]),
+        (["f32 bf16"], None, "s8", None),
+        (["f32 bf16"], None, None, None),
+        (["f32 bf16", "f32"], "bf16", "f32", ["bf16", "f32"]),
+        (["f32", "f32 bf16"], None, "bf16", ["f32", "bf16"]),
+        (["f32", "bf16"], "bf16", None, ["f32", "bf16"]),
+    ],
+)
+def test_outputs_have_the_wanted_data_type_or_that_of_the_first_input(choices, wanted, first, found):
+    chosen = edition("onednn-3.13")
+    options = [[*map(og.DataType, each.split())] for each in choices]
+    types = [None if each is None else og.DataType(each) for each in (wanted, first)]
+    schema = chosen.schemas["LayerNorm"]  # of several outputs
+    if found is None:
+        with pytest.raises(og.SpecError):
+            output_dtypes(chosen, schema, options, *types)
+    else:
+        assert output_dtypes(chosen, schema, options, *types) == [*map(og.DataType, found)]
+
+
+@pytest.mark.parametrize(("kind", "flag"), [("LayerNorm", "keep_stats"), ("GroupNorm", "keep_stats")])
+def test_norms_have_the_outputs_that_their_flag_selects(kind, flag):
+    inputs = [("f32", (2, 4, 3, 4)), *[("f32", (4,))] * 2]
+    for keeps in (False, True):
+        for count in (1, 2, 3, 4):
+            attrs = {flag: keeps, **({"groups": 2} if kind == "GroupNorm" else {})}
+            outputs = [("f32", None)] * count
+            rules = {one.rule for one in og.check_op(kind, attrs, inputs, outputs, edition="onednn-3.13")}
+            assert ("output_count" in rules) == (count != (3 if keeps else 1)), (keeps, count)

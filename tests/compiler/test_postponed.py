@@ -184,3 +184,15 @@ def test_a_cache_that_came_on_meanwhile_is_heeded(monkeypatch, keeps, changes, c
     found = compiling.compile_steps(lower(layers(1)), policy="fusion", fpmath_mode="strict", share=False)
     assert made == [each for one in wanted for each in ([one, (one[0], False)] if is_refused else [one])]
     assert found == made[-1]
+
+
+@pytest.mark.parametrize("capacity", [0, 1])
+@pytest.mark.parametrize("hashes", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_the_library_keeps_constants_by_its_caches(monkeypatch, capacity, hashes, keeps):
+    from onegraph.compiler import compile as compiling
+
+    monkeypatch.setattr(compiling, "get_compiled_partition_cache_capacity", lambda: capacity)
+    monkeypatch.setattr(compiling, "HASHES_CONSTANTS", hashes)
+    monkeypatch.setattr(compiling, "programs_keep_constants", lambda: keeps)
+    assert compiling.library_keeps() is (capacity > 0 or (hashes and keeps))
