@@ -405,8 +405,8 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, patterns, translations, examined, changed, texts, read, saved, checked),
-        specified,
+        *(gradients, nodes, models, patterns, specified),
+        *(translations, examined, changed, texts, read, saved, checked),
     )
 }
 
