@@ -163,7 +163,7 @@ def test_an_infinite_scale_makes_infinite_columns(coded):
 @pytest.mark.parametrize("coding", PACKED)
 def test_halves_on_both_sides(coding, dtype):
     product = Product(coding, 32 if coding in LIMITS else 0, scales="f16")
-    for rows in (1, 12):
+    for rows in (1, 12, 41):
         src = drawn(rows, DEPTH, dtype=dtype)
         assert_near(product.run(src), product.exact(src), 5e-3)
 

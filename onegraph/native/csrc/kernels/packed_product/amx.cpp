@@ -1,4 +1,4 @@
-// Products of many rows and packed weights by the tiles of AMX, which multiply bf16 and add in f32.
+// Products of many rows and packed weights by the tiles of AMX, which multiply bf16 and add in f32; or by vectors of bf16.
 //
 // The columns of the weights are the rows of the first operand, so that their numbers lie as in a packed row; tiles of src
 // are arranged once for all columns. So a tile of results has a column of the weights in each of its rows. Codes of 4 and
@@ -264,6 +264,44 @@ void multiply(const Half *panel, long stride, const Half *tiles, long jump, long
     multiply_some<false>(panel, stride, tiles, jump, steps, results);
 }
 
+// The same sums without tiles: a pair of numbers of a column meets the pairs of all rows of a tile.
+template <long TILES>
+ONEGRAPH_INLINE void multiply_vectors(
+        const Half *panel, long stride, const Half *tiles, long jump, long steps, float *results) {
+    constexpr long COLUMNS = 8;
+    for (long first = 0; first < PANEL; first += COLUMNS, panel += COLUMNS * stride) {
+        float *const target = results + first * TILE;
+        __m512 sums[TILES][COLUMNS];
+#pragma GCC unroll 16
+        for (long i = 0; i < TILES * COLUMNS; i++)
+            sums[i / COLUMNS][i % COLUMNS] = _mm512_loadu_ps(target + i / COLUMNS * PANEL * TILE + i % COLUMNS * TILE);
+        for (long pair = 0; pair < steps * STEP / 2; pair++) {
+            __m512bh rows[TILES];
+#pragma GCC unroll 2
+            for (long tile = 0; tile < TILES; tile++)
+                rows[tile] = (__m512bh)_mm512_loadu_si512(tiles + tile * jump + pair * 2 * TILE);
+#pragma GCC unroll 8
+            for (long i = 0; i < COLUMNS; i++) {
+                int numbers;
+                std::memcpy(&numbers, panel + i * stride + 2 * pair, sizeof numbers);
+                const auto column = (__m512bh)_mm512_set1_epi32(numbers);
+#pragma GCC unroll 2
+                for (long tile = 0; tile < TILES; tile++)
+                    sums[tile][i] = _mm512_dpbf16_ps(sums[tile][i], rows[tile], column);
+            }
+        }
+#pragma GCC unroll 16
+        for (long i = 0; i < TILES * COLUMNS; i++)
+            _mm512_storeu_ps(target + i / COLUMNS * PANEL * TILE + i % COLUMNS * TILE, sums[i / COLUMNS][i % COLUMNS]);
+    }
+}
+
+void multiply_in_vectors(
+        const Half *panel, long stride, const Half *tiles, long jump, long n_tiles, long steps, float *results) {
+    if (n_tiles > 1) return multiply_vectors<2>(panel, stride, tiles, jump, steps, results);
+    multiply_vectors<1>(panel, stride, tiles, jump, steps, results);
+}
+
 void write(const float *results, long rows, long columns, const float *bias, float *target, long stride) {
     for (long first = 0; first < columns; first += TILE, results += TILE * TILE) {
         __m512i square[TILE];
@@ -278,16 +316,18 @@ void write(const float *results, long rows, long columns, const float *bias, flo
 
 } // namespace
 
-const TileProducts *tile_products() {
-    static const TileProducts made {configure, release, arrange, unpack, multiply_scaled, multiply, write};
-    return has_tiles() ? &made : nullptr;
+const TileProducts *tile_products(bool is_rounded) {
+    static const TileProducts tiles {configure, release, arrange, unpack, multiply_scaled, multiply, write};
+    static const TileProducts vectors {[](long) {}, [] {}, arrange, unpack, nullptr, multiply_in_vectors, write};
+    if (has_tiles()) return &tiles;
+    return is_rounded && has_bf16() ? &vectors : nullptr;
 }
 
 } // namespace onegraph
 #else
 namespace onegraph {
 
-const TileProducts *tile_products() {
+const TileProducts *tile_products(bool) {
     return nullptr;
 }
 

@@ -85,8 +85,9 @@ struct TileProducts {
     void (*write)(const float *results, long rows, long columns, const float *bias, float *target, long stride);
 };
 
-// NULL if the CPU has no such tiles, or the system does not let this process use them.
-const TileProducts *tile_products();
+// Those of vectors of bf16 if the CPU has no such tiles, or the system does not let this process use them. These have no
+// products of whole numbers, so that both operands are rounded. NULL if there are none.
+const TileProducts *tile_products(bool is_rounded);
 
 constexpr long CODED_ROWS = 4; // rows whose codes lie side by side
 constexpr long CODED_COLUMNS = 16; // columns of a panel of codes

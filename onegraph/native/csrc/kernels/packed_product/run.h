@@ -553,8 +553,9 @@ std::unique_ptr<PackedProblem> problem_of(const KernelArguments &arguments, cons
     const bool has_small_zeros = has_zeros ? size_of(tensors[3]->data_type) == 1 : std::fabs(problem->zero) <= 128;
     const bool is_rounded = is_coded || src.data_type == dnnl_bf16;
     const bool is_exact = has_scales ? is_rounded || has_small_zeros : is_rounded && coding.width == HALF_BF16;
-    if (level > 3 && !problem->unpacks && is_exact) problem->tile_products = tile_products();
     if (level > 2 && !problem->unpacks && is_coded) problem->code_products = code_products();
+    // Products of codes take less time than vectors of bf16.
+    if (level > 3 && !problem->unpacks && is_exact) problem->tile_products = tile_products(is_rounded && !problem->code_products);
     return problem;
 }
 
