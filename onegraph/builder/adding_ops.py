@@ -98,17 +98,19 @@ class OpAdding(GraphTensors):
             raise ArgumentError(f"{shortened(kind)}: dtype: {error}") from None
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
         lenient = not self.strict
-        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
+        inferred = signature(
+            chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient
+        )
         while tensors and tensors[-1] is None:
             tensors.pop()
-        ports, number = found.schema.outputs, self._number()
-        label = self._op_name(found.schema.name, name, number)
-        op = self._new_op(number, found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
+        ports, number = inferred.schema.outputs, self._number()
+        label = self._op_name(inferred.schema.name, name, number)
+        op = self._new_op(number, inferred, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
         result: Any = op.outputs
         if len(result) == 1:
             (result,) = result
         else:
-            result = result_type(found.schema.kind, tuple(port.name for port in ports[: len(result)]))._make(result)
+            result = result_type(inferred.schema.kind, tuple(port.name for port in ports[: len(result)]))._make(result)
         adds(self, self._ops, op)
         self._ops += (op,)
         return result
@@ -167,27 +169,27 @@ class OpAdding(GraphTensors):
             return bias
         if bias.dtype is not DataType.f32 or first.dtype not in (DataType.bf16, DataType.f16):
             return bias
-        given = self._op_inputs(tensors, schema)
-        given[place] = LogicalTensor(bias.id, first.dtype, bias.shape)
+        tensors_ = self._op_inputs(tensors, schema)
+        tensors_[place] = LogicalTensor(bias.id, first.dtype, bias.shape)
         if options.get("name") is not None:
             self._free_op_name(options["name"])
-        signature(edition_named(DEFAULT), schema.kind, attrs, given, lenient=not self.strict)
+        signature(edition_named(DEFAULT), schema.kind, attrs, tensors_, lenient=not self.strict)
         return self.type_cast(bias, dtype=first.dtype)
 
     def _new_op(
         self,
         number: int,
-        found: Signature,
+        inferred: Signature,
         inputs: Sequence[LogicalTensor | None],
         name: str,
         chosen: Edition,
         names: Sequence[str],
     ) -> Op:
         """Create an op from its signature and its output tensors, named ``names``, without adding it to the graph."""
-        ends = zip(names, found.dtypes, found.shapes, strict=False)
+        ends = zip(names, inferred.dtypes, inferred.shapes, strict=False)
         results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
-        kept = None if found.lenient else found
-        return make_op(number, found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
+        kept = None if inferred.lenient else inferred
+        return make_op(number, inferred.schema.kind, tuple(inputs), results, inferred.attrs, name, chosen.name, kept)
 
     def _add_op(
         self,
@@ -213,8 +215,8 @@ class OpAdding(GraphTensors):
             SpecError: the op breaks the specification.
         """
         count, lenient = len(dtypes), not self.strict
-        found = signature(chosen, kind, attrs, inputs, name=name, n_outputs=count, dtypes=dtypes, lenient=lenient)
-        op = self._new_op(self._number(), found, inputs[: len(found.inputs)], name, chosen, names)
+        inferred = signature(chosen, kind, attrs, inputs, name=name, n_outputs=count, dtypes=dtypes, lenient=lenient)
+        op = self._new_op(self._number(), inferred, inputs[: len(inferred.inputs)], name, chosen, names)
         self._append(op)
         return op.outputs
 
@@ -247,26 +249,26 @@ class OpAdding(GraphTensors):
         self._ops += (op,)
 
     def _op_inputs(self, inputs: object, schema: Schema | None) -> list[LogicalTensor | None]:
-        given = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
-        if given is None:
+        listed = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
+        if listed is None:
             op = "" if schema is None else f"{schema.kind}: "
             raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
         own = self._by_id
         try:
-            for tensor in given:
+            for tensor in listed:
                 if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
                     break
             else:
-                return given  # the common case, which needs no message
+                return listed  # the common case, which needs no message
         except TypeError:  # the id of a user-made record may be unhashable
             pass
-        known = [None if tensor is None else self._known(tensor) for tensor in given]
-        for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
-            if tensor is not None and found is None:
+        known = [None if tensor is None else self._known(tensor) for tensor in listed]
+        for index, (tensor, known_tensor) in enumerate(zip(listed, known, strict=True)):
+            if tensor is not None and known_tensor is None:
                 known[index] = self._as_constant(schema, known, index, tensor)
                 if known[index] is None:
                     self._refuse_former(tensor, f"inputs[{index}]")
-                    raise ArgumentError(_refusal(schema, given, index))
+                    raise ArgumentError(_refusal(schema, listed, index))
         return known
 
     def _as_constant(
@@ -284,7 +286,7 @@ class OpAdding(GraphTensors):
             value = value if has_type(value, (int, float)) else np.asarray(value)
         elif not is_array(value):
             return None
-        what = f"{schema.kind}: {schema.input_port(index).name}"
+        label_text = f"{schema.kind}: {schema.input_port(index).name}"
         types = [None if one is None else one.dtype for one in known]
         dtype = operand_type(schema, types, index, type_of(value))
         if dtype is None:
@@ -292,7 +294,7 @@ class OpAdding(GraphTensors):
         like = next((one for one in known if one is not None and one.dtype is dtype), None)
         if like is None:
             like = LogicalTensor(-1, dtype, None, name="the input")
-        contents = contents_like(what, value, like)
+        contents = contents_like(label_text, value, like)
         return self.constant(contents, dtype=dtype)
 
     def _free_op_name(self, name: object) -> str:
@@ -320,10 +322,10 @@ class OpAdding(GraphTensors):
         return any(op.name == name for op in self._ops)
 
 
-def _refusal(schema: Schema | None, given: Sequence[object], index: int) -> str:
-    """The message for input ``index`` of ``given``, which is not a tensor of the graph."""
-    value, where = given[index], f"inputs[{index}]"
-    first = next((tensor.dtype for tensor in given if has_type(tensor, LogicalTensor)), DataType.f32)
+def _refusal(schema: Schema | None, operands: Sequence[object], index: int) -> str:
+    """The message for input ``index`` of ``operands``, which is not a tensor of the graph."""
+    value, where = operands[index], f"inputs[{index}]"
+    first = next((tensor.dtype for tensor in operands if has_type(tensor, LogicalTensor)), DataType.f32)
     if schema is None:
         return no_tensor(value, where, first)
     if schema.variadic:
@@ -336,7 +338,7 @@ def _refusal(schema: Schema | None, given: Sequence[object], index: int) -> str:
     if schema.has_attribute(own.name) and not has_type(value, LogicalTensor):
         expected = f"expected a tensor of this graph, or the attribute {own.name}=..."
         return f"{schema.kind}: {own.name}: {shown(value)}; {expected}"
-    pairs = zip(schema.inputs, given, strict=False)
+    pairs = zip(schema.inputs, operands, strict=False)
     alike = (tensor.dtype for port, tensor in pairs if port.type == own.type and has_type(tensor, LogicalTensor))
     dtype = DataType.__members__.get(own.type) or next(alike, first)
     return no_tensor(value, f"{schema.kind}: {own.name}", dtype)

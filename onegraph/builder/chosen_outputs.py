@@ -9,20 +9,21 @@ from .graph import AnyGraph, DataGraph
 from .model_values import tensor_of_value
 
 
-def returning(graph: AnyGraph, given: object) -> AnyGraph:
+def returning(graph: AnyGraph, argument: object) -> AnyGraph:
     """A copy of ``graph`` that returns the chosen tensors; assignments to variables stay.
 
     Args:
         graph: the graph.
-        given: tensors of the graph, or names: of outputs, of tensors such as ``conv.dst``, or of ops with one result.
+        argument: tensors of the graph, or names: of outputs, of tensors such as ``conv.dst``, or of ops with one
+            result.
 
     Raises:
-        ArgumentError: ``given`` is no list, is empty, or names something that the graph does not have.
+        ArgumentError: ``argument`` is no list, is empty, or names something that the graph does not have.
     """
-    several = elements(given)
+    several = elements(argument)
     if not several:
         raise ArgumentError(
-            f"outputs: {shown(given)}; expected a list of tensors, or of names of outputs, tensors or ops"
+            f"outputs: {shown(argument)}; expected a list of tensors, or of names of outputs, tensors or ops"
         )
     new = DataGraph.copy(graph)
     hidden = {output: new._outputs[output] for output in new._next.values()}

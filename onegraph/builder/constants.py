@@ -27,13 +27,13 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
         fix = ", as np.array(..., np.float32)," if class_of(array) in ("list", "tuple", "int", "float") else ""
         raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array{fix} or anything with __dlpack__")
     values = array_of("constant", array)
-    found = _data_type(values, dtype)
+    dtype_ = _data_type(values, dtype)
     if values.ndim > MAX_RANK:
         raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
     if not copy:
         _refuse_unfit(values)
-        return found, values, tuple(weakref.ref(owner) for owner in owners(values))
-    return found, aligned_copy(values), ()
+        return dtype_, values, tuple(weakref.ref(owner) for owner in owners(values))
+    return dtype_, aligned_copy(values), ()
 
 
 def first_contents_of(array: object, dtype: object) -> tuple[DataType, Array]:
@@ -46,11 +46,11 @@ def first_contents_of(array: object, dtype: object) -> tuple[DataType, Array]:
     """
     values = array_of("constant", array) if is_numpy(array) else None
     if values is not None and values.size > 1 and not any(values.strides):
-        found, number, _ = contents_of(values[(slice(1),) * values.ndim], dtype, copy=True)
-        return found, np.broadcast_to(number, values.shape)
-    found, kept, _ = contents_of(array, dtype, copy=True)
+        dtype_, number, _ = contents_of(values[(slice(1),) * values.ndim], dtype, copy=True)
+        return dtype_, np.broadcast_to(number, values.shape)
+    dtype_, kept, _ = contents_of(array, dtype, copy=True)
     kept.flags.writeable = False
-    return found, kept
+    return dtype_, kept
 
 
 def _data_type(values: Array, dtype: object) -> DataType:

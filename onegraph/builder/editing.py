@@ -152,63 +152,63 @@ class Editing(OpAdding):
             f"g.replace(op, tensors) says which tensors they read"
         )
 
-    def _replaced(self, given: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
+    def _replaced(self, argument: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
         """The op that is removed, if it is one, and the tensors that are replaced."""
-        several = elements(given) if text(given) is None else None
+        several = elements(argument) if text(argument) is None else None
         if several is None:
-            return self._replaced_one(given)
+            return self._replaced_one(argument)
         return None, tuple(tensor for one in several for tensor in self._replaced_one(one)[1])
 
-    def _replaced_one(self, given: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
-        label = text(given)
-        if has_type(given, LogicalTensor):
-            return None, (self._by_id[self._own(given, "replace").id],)
+    def _replaced_one(self, argument: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
+        label = text(argument)
+        if has_type(argument, LogicalTensor):
+            return None, (self._by_id[self._own(argument, "replace").id],)
         if label is not None and not self._is_taken(label):
             return None, (self._tensor_named(label, "replace"),)
-        op = self._own_op(given, "replace")
+        op = self._own_op(argument, "replace")
         value = None if label is None else tensor_of_value(self._model_values, self._tensors, label)
         if value is not None and not any(value[0] is result for result in op.outputs):  # of another node than the op
             return None, (self._tensor_named(str(label), "replace"),)
         return op, op.outputs
 
-    def _replacements(self, op: object, old: Sequence[LogicalTensor], given: object) -> list[LogicalTensor | None]:
+    def _replacements(self, op: object, old: Sequence[LogicalTensor], argument: object) -> list[LogicalTensor | None]:
         """The tensor in the place of each result; None for one that stays."""
-        several = elements(given)
-        values = [given] if several is None else several
+        several = elements(argument)
+        values = [argument] if several is None else several
         label = op.name if has_type(op, (Op, LogicalTensor)) else op
         if len(values) != len(old):
             expected = f"{len(old)}, one for each of {', '.join(tensor.name for tensor in old)}"
             raise ArgumentError(f"replace {shown(label)}: {counted(len(values), 'tensor')}; expected {expected}")
-        found: list[LogicalTensor | None] = []
+        values_: list[LogicalTensor | None] = []
         for tensor, value in zip(old, values, strict=True):
             if value is None or has_type(value, LogicalTensor):
                 own = None if value is None else self._own(value, f"replace {shown(label)}")
-                found.append(None if own is None else self._by_id[own.id])
+                values_.append(None if own is None else self._by_id[own.id])
                 continue
             contents = contents_like("replace", value, tensor)
             if contents is None:
                 expected = "a tensor of this graph, a number or an array"
                 raise ArgumentError(f"replace {shown(label)}: {shown(value)}; expected {expected}")
-            found.append(self.constant(contents, name=tensor.name, dtype=tensor.dtype))
-        return found
+            values_.append(self.constant(contents, name=tensor.name, dtype=tensor.dtype))
+        return values_
 
     def _chosen(self, consumers: object, pairs: Mapping[int, object]) -> set[int]:
         """The ids of the ops that read the new tensors."""
-        given = elements(consumers)
-        if given is None:
+        listed = elements(consumers)
+        if listed is None:
             raise ArgumentError(f"replace: consumers: {shown(consumers)}; expected a list of ops, or of their names")
-        ops = [self._own_op(one, "replace: consumers") for one in given]
+        ops = [self._own_op(one, "replace: consumers") for one in listed]
         for op in ops:
             if not any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
                 raise ArgumentError(f"replace: consumers: {op.kind} {op.name!r} does not read what is replaced")
         return {op.id for op in ops}
 
-    def _own_op(self, given: object, where: str) -> Op:
+    def _own_op(self, argument: object, where: str) -> Op:
         """The op of this graph with this name, or that this record describes, maybe before an edit."""
-        label = text(given)
-        if label is None and not has_type(given, Op):
-            raise ArgumentError(f"{where}: {shown(given)}; expected an op of this graph, or its name")
-        record = None if label is not None else cast("Op", given)
+        label = text(argument)
+        if label is None and not has_type(argument, Op):
+            raise ArgumentError(f"{where}: {shown(argument)}; expected an op of this graph, or its name")
+        record = None if label is not None else cast("Op", argument)
         for op in self._ops:
             if op.name == label or (record is not None and is_same(op, record)):
                 return op
@@ -254,7 +254,7 @@ class Editing(OpAdding):
             return op
         same = all(_dtype(a) is _dtype(b) for a, b in zip(inputs, before.inputs, strict=True))
         dtypes = tuple(tensor.dtype for tensor in op.outputs) if same else None
-        found = signature(
+        inferred = signature(
             edition_named(op.edition),
             op.kind,
             dict(op.attrs),
@@ -265,15 +265,15 @@ class Editing(OpAdding):
             lenient=not self.strict,
         )
         outputs = []
-        for tensor, dtype, shape in zip(op.outputs, found.dtypes, found.shapes, strict=True):
+        for tensor, dtype, shape in zip(op.outputs, inferred.dtypes, inferred.shapes, strict=True):
             if (dtype, shape) == (tensor.dtype, tensor.shape):
                 outputs.append(tensor)
                 continue
             made = make_tensor(tensor.id, dtype, shape, None, tensor.name, None, (), tensor._graph)
             outputs.append(made)
             changed[tensor.id] = made
-        kept = None if found.lenient else found
-        return make_op(op.id, op.kind, tuple(inputs), tuple(outputs), found.attrs, op.name, op.edition, kept)
+        kept = None if inferred.lenient else inferred
+        return make_op(op.id, op.kind, tuple(inputs), tuple(outputs), inferred.attrs, op.name, op.edition, kept)
 
     def _end(
         self,
@@ -287,8 +287,10 @@ class Editing(OpAdding):
         if new is None:
             return end
         if end.strides is not None and new.shape != end.shape:
-            what = f"strides {list(end.strides)} for the shape {show(end.shape)}"
-            raise ArgumentError(f"output {name!r} has {what}, and would become {show(new.shape)}; expected that shape")
+            problem = f"strides {list(end.strides)} for the shape {show(end.shape)}"
+            raise ArgumentError(
+                f"output {name!r} has {problem}, and would become {show(new.shape)}; expected that shape"
+            )
         return new._laid_out(end.strides)
 
     def _refuse_assignments(self, outputs: Mapping[str, LogicalTensor]) -> None:
@@ -296,8 +298,8 @@ class Editing(OpAdding):
         for name, output in self._next.items():
             own, new = self._inputs[name], outputs[output]
             if new.dtype is not own.dtype or not compatible(new.shape, own.shape):
-                given, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
-                raise ArgumentError(f"the next value of variable {name!r} would be {given}; expected {expected}")
+                actual, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
+                raise ArgumentError(f"the next value of variable {name!r} would be {actual}; expected {expected}")
 
     def _drop(self, tensors: Iterable[LogicalTensor], removed: Op | None = None) -> None:
         """Remove tensors that nothing reads, with the ops and constants that only they needed."""
@@ -340,5 +342,5 @@ def _dtype(tensor: LogicalTensor | None) -> DataType | None:
     return None if tensor is None else tensor.dtype
 
 
-def _other(tensor: LogicalTensor | None, others: Mapping[int, LogicalTensor]) -> LogicalTensor | None:
-    return None if tensor is None else others.get(tensor.id, tensor)
+def _other(tensor: LogicalTensor | None, replacements: Mapping[int, LogicalTensor]) -> LogicalTensor | None:
+    return None if tensor is None else replacements.get(tensor.id, tensor)

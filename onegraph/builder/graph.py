@@ -26,17 +26,17 @@ class DataGraph(Rewriting):
 
     def copy(self: AnyGraph) -> AnyGraph:
         """A copy of the graph with the same records; adding to one graph does not change the other."""
-        other = self._empty()
+        twin = self._empty()
         # Another thread may add to this graph. Each container is copied in one interpreter step, and before the
         # containers that it refers to.
-        other._outputs, other._ops = dict(self._outputs), list(self._ops)
-        other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
-        other._op_ids, other._names, other._file = self._op_ids.copy(), dict(self._names), self._file
-        other._constant_inputs, other._n_read = set(self._constant_inputs), self._n_read
-        other._initial, other._next = dict(self._initial), dict(self._next)
-        other._roundings, other.compression = self._roundings, self.compression
-        other.quantization = self.quantization
-        return other
+        twin._outputs, twin._ops = dict(self._outputs), list(self._ops)
+        twin._inputs, twin._by_id = dict(self._inputs), dict(self._by_id)
+        twin._op_ids, twin._names, twin._file = self._op_ids.copy(), dict(self._names), self._file
+        twin._constant_inputs, twin._n_read = set(self._constant_inputs), self._n_read
+        twin._initial, twin._next = dict(self._initial), dict(self._next)
+        twin._roundings, twin.compression = self._roundings, self.compression
+        twin.quantization = self.quantization
+        return twin
 
     __copy__ = copy
 
@@ -54,10 +54,10 @@ class DataGraph(Rewriting):
             step._initial, step._next = {}, {}
         return step
 
-    def _with_variables_of(self: AnyGraph, other: DataGraph) -> AnyGraph:
-        """This graph, in which inputs and outputs are variables and their next values as in ``other``."""
-        self._initial = {name: array for name, array in other._initial.items() if name in self._inputs}
-        self._next = {name: output for name, output in other._next.items() if output in self._outputs}
+    def _with_variables_of(self: AnyGraph, source: DataGraph) -> AnyGraph:
+        """This graph, in which inputs and outputs are variables and their next values as in ``source``."""
+        self._initial = {name: array for name, array in source._initial.items() if name in self._inputs}
+        self._next = {name: output for name, output in source._next.items() if output in self._outputs}
         return self
 
     def __repr__(self) -> str:

@@ -82,8 +82,8 @@ def _meant(name: str, names: list[str]) -> list[str]:
     if schema is not None and schema.kind in _names:
         return [_names[schema.kind]]
     letters = re.sub(r"[123]d$", "", name.lower().replace("_", ""))
-    if (found := ELSEWHERE.get(letters)) is not None:
-        return [found.format(letters)]
+    if (pattern := ELSEWHERE.get(letters)) is not None:
+        return [pattern.format(letters)]
     alike = {other: other.replace("_", "") for other in names}
     starts = [other for other in names if alike[other].startswith(letters)] if len(letters) > 2 else []
     ends = [other for other in names if alike[other].endswith(letters) and f"_{letters[:3]}" in other]
@@ -158,9 +158,9 @@ def _completed(
     shape = first.shape if type(first) is LogicalTensor else None
     completed: dict[str, object] = {}
     missing = {
-        one.name: one.implied
-        for one in implied
-        if one.name not in attrs and (one.implied_if is None or one.implied_if(attrs))
+        output.name: output.implied
+        for output in implied
+        if output.name not in attrs and (output.implied_if is None or output.implied_if(attrs))
     }
     for name, value in {**attrs, **missing}.items():
         number = value.value if isinstance(value, Fill) else value

@@ -85,20 +85,20 @@ def output_dtypes(
         SpecError: several data types are possible, and neither ``wanted`` nor ``first`` is one of them; or ``wanted``
             fits no output.
     """
-    found: list[DataType] = []
+    dtypes: list[DataType] = []
     for port, options in zip(schema.outputs, choices, strict=False):
         if len(options) == 1:
-            found.append(options[0])
+            dtypes.append(options[0])
         elif wanted is not None and wanted in options:
-            found.append(wanted)
+            dtypes.append(wanted)
         elif wanted is None and first is not None and first in options:
-            found.append(first)
+            dtypes.append(first)
         else:
             raise _dtype_error(chosen, schema, port.name, options, wanted)
     # If every output has only one choice, dtype= is still accepted when it names that choice.
-    if wanted is not None and choices and wanted not in found:
+    if wanted is not None and choices and wanted not in dtypes:
         raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
-    return found
+    return dtypes
 
 
 def _dtype_error(
@@ -106,13 +106,13 @@ def _dtype_error(
 ) -> SpecError:
     noted = Violations(chosen, schema.kind)
     noted.page = chosen.page(schema)
-    given = "not given" if wanted is None else wanted
+    wanted_text = "not given" if wanted is None else wanted
     choices = ", ".join(map(str, options))
     expected = f"one of {choices} for {port}" if len(options) > 1 else f"{choices} for {port}"
     variable = next(output.type for output in schema.outputs if output.name == port)
     same = [source.name for source in schema.inputs if source.type == variable]
     expected += f", the data type of {', '.join(same)}" if same and len(options) == 1 else ""
-    noted.add("output_data_type", "dtype", given, expected)
+    noted.add("output_data_type", "dtype", wanted_text, expected)
     return SpecError(noted.violations)
 
 

@@ -77,8 +77,8 @@ def _version(version: Version) -> str:
 
 
 def _type_names(types: Iterable[DataType]) -> list[str]:
-    found = set(types)
-    return [dtype.value for dtype in DataType if dtype in found]
+    names = set(types)
+    return [dtype.value for dtype in DataType if dtype in names]
 
 
 def _rules(schema: Schema) -> tuple[Rule, ...]:
@@ -125,16 +125,16 @@ def _type_table(schema: Schema) -> Iterator[str]:
 
 def _merged(rows: Sequence[Mapping[str, list[str]]]) -> list[dict[str, list[str]]]:
     """The same combinations in fewer rows: two rows that differ in one variable become one."""
-    found: list[dict[str, list[str]]] = []
+    rows_merged: list[dict[str, list[str]]] = []
     for row in rows:
-        for other in found:
-            different = [name for name in row if row[name] != other[name]]
+        for merged_row in rows_merged:
+            different = [name for name in row if row[name] != merged_row[name]]
             if len(different) == 1:
-                other[different[0]] = [*dict.fromkeys((*other[different[0]], *row[different[0]]))]
+                merged_row[different[0]] = [*dict.fromkeys((*merged_row[different[0]], *row[different[0]]))]
                 break
         else:
-            found.append(dict(row))
-    return found if len(found) == len(rows) else _merged(found)
+            rows_merged.append(dict(row))
+    return rows_merged if len(rows_merged) == len(rows) else _merged(rows_merged)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -190,9 +190,9 @@ def method(chosen: Edition, schema: Schema) -> str:
     """The method call with all arguments; only the name of the op in editions other than the default."""
     if chosen.name != DEFAULT:
         return schema.name
-    found = python_signature(schema)
-    shown = [parameter for name, parameter in found.parameters.items() if name not in ("self", *OPTIONS)]
-    return f"g.{schema.name}{found.replace(parameters=shown)}"
+    signature_ = python_signature(schema)
+    shown = [parameter for name, parameter in signature_.parameters.items() if name not in ("self", *OPTIONS)]
+    return f"g.{schema.name}{signature_.replace(parameters=shown)}"
 
 
 def sentence(text: str) -> str:

@@ -40,9 +40,9 @@ def _description(chosen: Edition, schema: Schema) -> str:
 
 def _page(title: str, tabs: Sequence[tuple[list[str], Schema]], example: Example) -> str:
     lines = ["---", "orphan: true", "---", f"# {title}", ""]
-    others = dict.fromkeys(schema.kind for _, schema in tabs if schema.kind != title)
-    if others:
-        lines += [f"In other editions: {', '.join(f'`{kind}`' for kind in others)}.", ""]
+    other_kinds = dict.fromkeys(schema.kind for _, schema in tabs if schema.kind != title)
+    if other_kinds:
+        lines += [f"In other editions: {', '.join(f'`{kind}`' for kind in other_kinds)}.", ""]
     lines += ["`?` marks an optional tensor, `*` any number of tensors.", ""]
     if HOST not in tabs[0][0]:
         lines += ["The example starts with these lines:", "", "```py", *IMPORTS, "```", ""]

@@ -45,10 +45,10 @@ def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | No
         ArgumentError: the operand does not hold numbers, or holds one that the data type does not.
     """
     if has_type(operand, (bool, int, float)):
-        what, array = f"{kind}: {shown(operand)}", np.asarray(operand)
+        subject, array = f"{kind}: {shown(operand)}", np.asarray(operand)
     elif is_numpy(operand) or hasattr(operand, "__dlpack__"):
-        what = f"{kind}: the {class_of(operand)}"
-        array = array_of(what, operand)
+        subject = f"{kind}: the {class_of(operand)}"
+        array = array_of(subject, operand)
     else:
         return None
     target = like.dtype.numpy
@@ -56,15 +56,15 @@ def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | No
         return array
     label = like.name or "the other operand"
     if array.dtype.kind not in "biuf" and array.dtype not in NUMBERS:
-        raise ArgumentError(f"{what} of {array.dtype}; expected numbers, which become {like.dtype} as {label} is")
+        raise ArgumentError(f"{subject} of {array.dtype}; expected numbers, which become {like.dtype} as {label} is")
     with np.errstate(all="ignore"):
-        numbers, found = array.astype(np.float64), array.astype(target)
-        kept = found.astype(np.float64)
+        numbers, contents = array.astype(np.float64), array.astype(target)
+        kept = contents.astype(np.float64)
     exact = like.dtype in EXACT
     if not (np.array_equal(numbers, kept) if exact else (np.isfinite(numbers) <= np.isfinite(kept)).all()):
-        which = "integers within its range" if exact else "numbers within its range"
-        raise ArgumentError(f"{what}; expected {which}, as {label} is {like.dtype}")
-    return found
+        noun = "integers within its range" if exact else "numbers within its range"
+        raise ArgumentError(f"{subject}; expected {noun}, as {label} is {like.dtype}")
+    return contents
 
 
 def array_of_numbers(operand: object) -> object:

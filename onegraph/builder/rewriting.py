@@ -82,19 +82,19 @@ class Rewriting(Editing):
 
     @atomic
     def _try(self, op: Op, replacement: Callable[[Any, Op], Any]) -> None:
-        found = replacement(self, op)
-        if found is None:
+        replaced = replacement(self, op)
+        if replaced is None:
             raise _NoMatchError
-        tensors = elements(found)
-        tensors = [found] if tensors is None else tensors
+        tensors = elements(replaced)
+        tensors = [replaced] if tensors is None else tensors
         pairs = zip(tensors, op.outputs, strict=False)
         if all(new is None or new is old for new, old in pairs) and len(tensors) == len(op.outputs):
             raise _NoMatchError
         for new, old in zip(tensors, op.outputs, strict=False):
             if has_type(new, LogicalTensor) and (new.dtype is not old.dtype or not compatible(new.shape, old.shape)):
-                given, expected = f"{new.dtype} {show(new.shape)}", f"{old.dtype} {show(old.shape)}"
-                what = f"rewrite: the replacement of {op.kind} {op.name!r}"
-                raise ArgumentError(f"{what} is {given}; expected {expected}, as its result is")
+                actual, expected = f"{new.dtype} {show(new.shape)}", f"{old.dtype} {show(old.shape)}"
+                subject = f"rewrite: the replacement of {op.kind} {op.name!r}"
+                raise ArgumentError(f"{subject} is {actual}; expected {expected}, as its result is")
         self.replace(op, tensors)
 
 
@@ -149,51 +149,57 @@ class _GraphPattern:
             bound.update(zip([output.id for output in op.outputs], results, strict=True))
         return tensor(self.result)
 
-    def _op(self, producers: Mapping[int, Op], own: Op, other: Op, bound: Bound) -> Iterator[Bound]:
+    def _op(self, producers: Mapping[int, Op], own: Op, candidate: Op, bound: Bound) -> Iterator[Bound]:
         """The ways in which an op of the pattern matches an op of the graph."""
-        ends = zip(own.outputs, other.outputs, strict=False)
-        if own.kind != other.kind or any(a.dtype is not b.dtype for a, b in ends) or _attrs(own) != _attrs(other):
+        ends = zip(own.outputs, candidate.outputs, strict=False)
+        if (
+            own.kind != candidate.kind
+            or any(a.dtype is not b.dtype for a, b in ends)
+            or _attrs(own) != _attrs(candidate)
+        ):
             return
-        if len(own.outputs) > len(other.outputs) or len(own.inputs) != len(other.inputs):
+        if len(own.outputs) > len(candidate.outputs) or len(own.inputs) != len(candidate.inputs):
             return
-        found = {**bound, **{a.id: b for a, b in zip(own.outputs, other.outputs, strict=False)}}
-        yield from self._inputs(producers, own.inputs, other.inputs, found)
+        bindings = {**bound, **{a.id: b for a, b in zip(own.outputs, candidate.outputs, strict=False)}}
+        yield from self._inputs(producers, own.inputs, candidate.inputs, bindings)
         if own.kind in COMMUTATIVE:
-            yield from self._inputs(producers, own.inputs, other.inputs[::-1], found)
+            yield from self._inputs(producers, own.inputs, candidate.inputs[::-1], bindings)
 
     def _inputs(
         self,
         producers: Mapping[int, Op],
         own: Sequence[LogicalTensor | None],
-        others: Sequence[LogicalTensor | None],
+        candidates: Sequence[LogicalTensor | None],
         bound: Bound,
     ) -> Iterator[Bound]:
         if not own:
             yield bound
             return
-        for found in self._tensor(producers, own[0], others[0], bound):
-            yield from self._inputs(producers, own[1:], others[1:], found)
+        for bindings in self._tensor(producers, own[0], candidates[0], bound):
+            yield from self._inputs(producers, own[1:], candidates[1:], bindings)
 
     def _tensor(
-        self, producers: Mapping[int, Op], own: LogicalTensor | None, other: LogicalTensor | None, bound: Bound
+        self, producers: Mapping[int, Op], own: LogicalTensor | None, candidate: LogicalTensor | None, bound: Bound
     ) -> Iterator[Bound]:
-        if own is None or other is None:
-            if own is other:
+        if own is None or candidate is None:
+            if own is candidate:
                 yield bound
         elif own.id in bound:
-            if bound[own.id].id == other.id:
+            if bound[own.id].id == candidate.id:
                 yield bound
         elif own.id in self.inputs:
-            fits = own.dtype is other.dtype and compatible(own.shape, other.shape) and _is_narrower(other, own)
-            if fits and (other.constant or self.inputs[own.id] not in self.graph.constant_inputs):
-                yield {**bound, own.id: other}
+            fits = (
+                own.dtype is candidate.dtype and compatible(own.shape, candidate.shape) and _is_narrower(candidate, own)
+            )
+            if fits and (candidate.constant or self.inputs[own.id] not in self.graph.constant_inputs):
+                yield {**bound, own.id: candidate}
         elif own.value is not None:
-            if _equal(own, other):
-                yield {**bound, own.id: other}
+            if _equal(own, candidate):
+                yield {**bound, own.id: candidate}
         else:
-            maker, place = self.uses.producers[own.id], producers.get(other.id)
+            maker, place = self.uses.producers[own.id], producers.get(candidate.id)
             ports = [output.id for output in maker.outputs].index(own.id)
-            if place is not None and len(place.outputs) > ports and place.outputs[ports].id == other.id:
+            if place is not None and len(place.outputs) > ports and place.outputs[ports].id == candidate.id:
                 yield from self._op(producers, maker, place, bound)
 
 
@@ -206,10 +212,10 @@ def _is_narrower(tensor: LogicalTensor, pattern: LogicalTensor) -> bool:
     )
 
 
-def _equal(own: LogicalTensor, other: LogicalTensor) -> bool:
+def _equal(own: LogicalTensor, second: LogicalTensor) -> bool:
     """Whether a constant of a graph has the contents of one of the pattern."""
-    a, b = own.value, other.value
-    if a is None or b is None or own.dtype is not other.dtype or a.size != b.size:
+    a, b = own.value, second.value
+    if a is None or b is None or own.dtype is not second.dtype or a.size != b.size:
         return False
     return (a.size == 1 or a.shape == b.shape) and np.asarray(a).tobytes() == np.asarray(b).tobytes()
 

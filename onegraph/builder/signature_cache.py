@@ -66,11 +66,11 @@ def signature(
     key = None if schema is None else _key(schema, attrs, inputs)
     if schema is not None and key is not None:
         try:
-            found = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
+            known = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
         except SpecError:  # raised again below, with the name of the op
-            found = None
-        if found is not None:
-            return found
+            known = None
+        if known is not None:
+            return known
     by: type[OpInference] = ErrorInference
     try:
         checked = infer_op(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
@@ -114,8 +114,8 @@ def _remembered(
 ) -> Signature | None:
     chosen = edition(edition_name)
     inputs = [None if tensor is None else _tensor_type(*tensor) for tensor in tensors]
-    given, by = read_attrs(attributes), ErrorInference
-    checked = infer_op(kind, given, inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs, by=by)
+    read, by = read_attrs(attributes), ErrorInference
+    checked = infer_op(kind, read, inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs, by=by)
     return None if checked.errors else _made_from(checked, chosen, dtype, n_outputs, dtypes)
 
 
@@ -148,7 +148,7 @@ def attrs_key(attrs: object) -> AttrsKey | None:
         return ()
     if type(attrs) is not dict:
         return None  # another mapping class may behave in any way
-    found: list[tuple[str, type, object]] = []
+    key: list[tuple[str, type, object]] = []
     for name, value in [*attrs.items()]:
         kind = type(value)
         if kind not in _KINDS:
@@ -172,8 +172,8 @@ def attrs_key(attrs: object) -> AttrsKey | None:
             return None
         if type(name) is not str:
             return None
-        found.append((name, kind, value))
-    return tuple(found)
+        key.append((name, kind, value))
+    return tuple(key)
 
 
 def read_attrs(key: AttrsKey) -> dict[str, object]:

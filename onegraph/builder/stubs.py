@@ -78,12 +78,12 @@ def _method(name: str, schema: Schema, vocabulary: str) -> list[str]:
         if port.variadic:
             parameters.append(f"*{port.name}: {operand}")
             continue
-        both = operand
+        annotation = operand
         if schema.has_attribute("auto_broadcast") and port.type not in DataType.__members__:
-            both += " | float"
+            annotation += " | float"
         if schema.has_attribute(port.name):
-            both += f" | {TYPES[schema.attribute(port.name).kind]}" + (" | int" if port.name == "axes" else "")
-        parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))
+            annotation += f" | {TYPES[schema.attribute(port.name).kind]}" + (" | int" if port.name == "axes" else "")
+        parameters.append(f"{port.name}: {annotation}" + (" | None = None" if port.optional else ""))
     if not schema.variadic:
         parameters.append("*")
     ports = {port.name for port in schema.inputs}
@@ -115,17 +115,17 @@ def _overloads(schema: Schema) -> list[tuple[dict[str, str], str, str]]:
     least, most = sum(not port.optional for port in schema.outputs), len(schema.outputs)
     few, many = _outputs(schema, least), _outputs(schema, most)
     flag = FLAGS.get(schema.implied_outputs) if schema.implied_outputs else None
-    found: list[tuple[dict[str, str], str, str]] = []
+    overloads: list[tuple[dict[str, str], str, str]] = []
     if flag is None:
-        found.append(({}, "None = None", few if schema.implied_outputs is required_outputs else many))
+        overloads.append(({}, "None = None", few if schema.implied_outputs is required_outputs else many))
     else:
-        found.append(({flag: f"{flag}: Literal[True] = True"}, "None = None", many))
-        found.append(({flag: f"{flag}: Literal[False]"}, "None = None", few))
-        found.append(({flag: f"{flag}: bool"}, "None = None", f"{few} | {many}"))
+        overloads.append(({flag: f"{flag}: Literal[True] = True"}, "None = None", many))
+        overloads.append(({flag: f"{flag}: Literal[False]"}, "None = None", few))
+        overloads.append(({flag: f"{flag}: bool"}, "None = None", f"{few} | {many}"))
     for count in range(least, most + 1):
         names = ", ".join(repr(port.name) for port in schema.outputs[:count])
-        found.append(({}, f"Sequence[Literal[{names}]]", _outputs(schema, count)))
-    return found
+        overloads.append(({}, f"Sequence[Literal[{names}]]", _outputs(schema, count)))
+    return overloads
 
 
 def _outputs(schema: Schema, count: int) -> str:

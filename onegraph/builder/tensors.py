@@ -121,9 +121,9 @@ class GraphTensors(OpMethods):
         if end is not None:
             return self._by_id[end.id]
         tensors = [tensor for tensor in self._tensors if tensor.name == label]
-        found = None if tensors else tensor_of_value(self._model_values, self._tensors, label)
-        if found is not None:
-            tensor, view = found
+        named = None if tensors else tensor_of_value(self._model_values, self._tensors, label)
+        if named is not None:
+            tensor, view = named
             if view is not None:
                 raise refuse_view(where, label, tensor, view)
             return tensor
@@ -199,11 +199,11 @@ class GraphTensors(OpMethods):
         """
         flag("copy", copy)
         label = string("name", name)
-        found, kept, watches = contents_of(array, dtype, copy=copy)
+        dtype_, kept, watches = contents_of(array, dtype, copy=copy)
         # A view keeps its shape and data type even if the caller sets those of the array.
         flags, view = kept.flags, kept.view()
         view.flags.writeable = False
-        tensor = self._tensor(found, view.shape, label or f"constant_{len(self._by_id)}", None, view, watches)
+        tensor = self._tensor(dtype_, view.shape, label or f"constant_{len(self._by_id)}", None, view, watches)
         flags.writeable = False
         return tensor
 
@@ -222,10 +222,10 @@ class GraphTensors(OpMethods):
         """
         name = self._free_name(name)
         try:
-            found, kept = first_contents_of(array, dtype)
+            dtype_, kept = first_contents_of(array, dtype)
         except ArgumentError as error:
             raise ArgumentError(f"variable {shown(name)}: {str(error).removeprefix('constant: ')}") from None
-        tensor = self._tensor(found, kept.shape, name)
+        tensor = self._tensor(dtype_, kept.shape, name)
         adds(self, self._initial, name, kept)
         adds(self, self._inputs, name, tensor)
         self._initial[name] = kept  # first, so that an interrupt never leaves an input
@@ -253,8 +253,8 @@ class GraphTensors(OpMethods):
         if name in self._next:
             raise ArgumentError(f"assign: variable {name!r} is assigned twice; it becomes one tensor after a call")
         if new.dtype is not own.dtype or not compatible(new.shape, own.shape):
-            given, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
-            raise ArgumentError(f"assign: {new.name!r} is {given}; expected {expected}, as variable {name!r} is")
+            actual, expected = f"{new.dtype} {show(new.shape)}", f"{own.dtype} {show(own.shape)}"
+            raise ArgumentError(f"assign: {new.name!r} is {actual}; expected {expected}, as variable {name!r} is")
         output = f"{name} (next)"
         while output in self._inputs or output in self._outputs:
             output += "'"

@@ -40,9 +40,9 @@ class OpNumbers:
 
     def copy(self) -> OpNumbers:
         """Numbers that go on in the same way."""
-        other = OpNumbers()
-        other._free, other._next = [*self._free], self._next
-        return other
+        twin = OpNumbers()
+        twin._free, twin._next = [*self._free], self._next
+        return twin
 
 
 def adds(graph: Any, container: Any, key: object, value: object = None) -> None:

@@ -45,23 +45,23 @@ _known: WeakKeyDictionary[OpAdding, Uses] = WeakKeyDictionary()
 
 def uses_of(graph: OpAdding) -> Uses:
     """The producers and consumers in a graph as it is now."""
-    found = _known.get(graph)
-    if found is None or not found.fits(graph._ops):
-        found = _known[graph] = Uses(graph._ops)
-    found.follow()
-    return found
+    uses = _known.get(graph)
+    if uses is None or not uses.fits(graph._ops):
+        uses = _known[graph] = Uses(graph._ops)
+    uses.follow()
+    return uses
 
 
 def depended_on(graph: OpAdding, tensors: Iterable[LogicalTensor]) -> set[int]:
     """The ids of the ops that tensors are computed from."""
-    producers, found = uses_of(graph).producers, set[int]()
+    producers, ids = uses_of(graph).producers, set[int]()
     waiting = [tensor.id for tensor in tensors]
     while waiting:
         op = producers.get(waiting.pop())
-        if op is not None and op.id not in found:
-            found.add(op.id)
+        if op is not None and op.id not in ids:
+            ids.add(op.id)
             waiting += [tensor.id for tensor in op.inputs if tensor is not None]
-    return found
+    return ids
 
 
 def in_order(ops: Sequence[Op]) -> list[Op]:

@@ -101,8 +101,8 @@ class Commands(click.Group):
             see = f"; see {context.command_path} --help" if context is not None else ""
             note(_after_flag(error.format_message().rstrip("."), sys.argv[1:] if args is None else args) + see)
         except SpecError as error:
-            first, *others = str(error).splitlines()
-            note(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
+            first, *further = str(error).splitlines()
+            note(first + (f" (and {len(further)} more; onegraph check lists them)" if further else ""))
         except OneGraphError as error:
             note(_as_option(str(error), sys.argv[1:] if args is None else args))
         except MemoryError:

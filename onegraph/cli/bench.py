@@ -144,7 +144,7 @@ def command(
 
         variants = _variants(policy, fpmath_mode, threads, reproducible, finite_math, fallback)
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
-        found = bench(
+        measurements = bench(
             graph,
             inputs,
             variants,
@@ -154,18 +154,18 @@ def command(
             progress=lambda done, total: tell(done, total, "bench"),
         )
         tell(0, 0, "profile")
-        inputs = {port.name: untouched[port.name] for port in found[0].model.inputs}
+        inputs = {port.name: untouched[port.name] for port in measurements[0].model.inputs}
         count, named = min(PROFILED, runs), trace is not None
-        profiles = [one.model.profile(*inputs.values(), runs=count, implementations=named) for one in found]
+        profiles = [one.model.profile(*inputs.values(), runs=count, implementations=named) for one in measurements]
         load = watch.load()
     if trace is not None:
-        write_trace(trace, {str(one.variant): profile for one, profile in zip(found, profiles, strict=True)})
+        write_trace(trace, {str(one.variant): profile for one, profile in zip(measurements, profiles, strict=True)})
     if data.outputs is not None:
-        data.write(found[0].model._run_by_name(inputs))
+        data.write(measurements[0].model._run_by_name(inputs))
     if as_json:
-        emit([_facts(one, profile, load) for one, profile in zip(found, profiles, strict=True)])
+        emit([_facts(one, profile, load) for one, profile in zip(measurements, profiles, strict=True)])
     else:
-        _show(found, profiles, load)
+        _show(measurements, profiles, load)
 
 
 def _variants(
@@ -192,52 +192,56 @@ def _fill(values: Array, number: int) -> None:
         values[...] = np.asarray(number).astype(values.dtype)
 
 
-def _facts(one: Measurement, profile: Profile, load: Load) -> dict[str, object]:
+def _facts(measurement: Measurement, profile: Profile, load: Load) -> dict[str, object]:
     return {
-        "policy": one.variant.policy,
-        "fpmath_mode": one.model.report().fpmath_mode,
-        "threads": one.variant.threads,
-        "reproducible": one.variant.reproducible,
-        "finite_math": one.variant.finite_math,
-        "min": one.min,
-        "median": one.median,
-        "avg": one.mean,
-        "runs": len(one.samples),
-        "compile": one.compile_seconds,
+        "policy": measurement.variant.policy,
+        "fpmath_mode": measurement.model.report().fpmath_mode,
+        "threads": measurement.variant.threads,
+        "reproducible": measurement.variant.reproducible,
+        "finite_math": measurement.variant.finite_math,
+        "min": measurement.min,
+        "median": measurement.median,
+        "avg": measurement.mean,
+        "runs": len(measurement.samples),
+        "compile": measurement.compile_seconds,
         "load": load,
-        "lacked_processors": lack_processors(load, one.threads),
-        "samples": list(one.samples),
+        "lacked_processors": lack_processors(load, measurement.threads),
+        "samples": list(measurement.samples),
         "profile": profile.to_dict(),
-        "report": one.model.report().to_dict(),
+        "report": measurement.model.report().to_dict(),
     }
 
 
-def _show(found: list[Measurement], profiles: list[Profile], load: Load) -> None:
-    slowed = [lack_processors(load, one.threads) for one in found]
+def _show(measurements: list[Measurement], profiles: list[Profile], load: Load) -> None:
+    slowed = [lack_processors(load, one.threads) for one in measurements]
     titles = ["variant", "min>", "median>", "avg>", "runs>", "compile>"]
     rows = []
-    for one, is_slowed in zip(found, slowed, strict=True):
-        times = [duration(seconds) for seconds in (one.min, one.median, one.mean)]
-        row = [str(one.variant), *times, f"{len(one.samples):,}", duration(one.compile_seconds)]
-        if len(found) > 1:
+    for measurement, is_slowed in zip(measurements, slowed, strict=True):
+        times = [duration(seconds) for seconds in (measurement.min, measurement.median, measurement.mean)]
+        row = [str(measurement.variant), *times, f"{len(measurement.samples):,}", duration(measurement.compile_seconds)]
+        if len(measurements) > 1:
             no_ratio = slowed[0] or is_slowed
-            row += ["-", "-"] if no_ratio else [ratio(one.min, found[0].min), ratio(one.median, found[0].median)]
+            row += (
+                ["-", "-"]
+                if no_ratio
+                else [ratio(measurement.min, measurements[0].min), ratio(measurement.median, measurements[0].median)]
+            )
         rows.append(row)
-    several = ["min ratio>", "median ratio>"] if len(found) > 1 else []
-    parts = [f"{one.variant}: {profile}" for one, profile in zip(found, profiles, strict=True)]
-    warnings = _warnings(found, slowed, load)
+    several = ["min ratio>", "median ratio>"] if len(measurements) > 1 else []
+    parts = [f"{one.variant}: {profile}" for one, profile in zip(measurements, profiles, strict=True)]
+    warnings = _warnings(measurements, slowed, load)
     print_rich(table(titles + several, rows), *([warnings] if warnings else []), *parts)
 
 
-def _warnings(found: list[Measurement], slowed: list[bool], load: Load) -> str:
+def _warnings(measurements: list[Measurement], slowed: list[bool], load: Load) -> str:
     """Sentences that say what else ran on the machine, and whose times are too long; empty if there is nothing."""
     busy = f"The machine was busy: something else used {described(load)}." if load["all"] >= BUSY else ""
-    names = "; ".join(str(one.variant) for one, is_slowed in zip(found, slowed, strict=True) if is_slowed)
+    names = "; ".join(str(one.variant) for one, is_slowed in zip(measurements, slowed, strict=True) if is_slowed)
     short = f"Threads without a processor of their own, so times that are too long: {names}." if names else ""
     return "\n".join(filter(None, (busy, short)))
 
 
 def ratio(seconds: float, base: float) -> str:
     """A ratio of times with two decimals; a small one with two digits."""
-    found = seconds / base
-    return f"{found:.2f}" if found >= 0.1 else f"{found:.2g}"
+    quotient = seconds / base
+    return f"{quotient:.2f}" if quotient >= 0.1 else f"{quotient:.2g}"

@@ -60,42 +60,44 @@ def show_sizes(
     from ..tools.bench_sizes import bench_sizes
 
     names = [name for name, _ in sizes]
-    given = [*[name for name, value in refused.items() if value], *["two variants"] * (len(variants) > 1)]
-    if given or len({*names}) < len(names):
-        raise click.BadParameter(f"--size: {', '.join(given) or 'a dim is given twice'}; expected each dim once, alone")
+    refusals = [*[name for name, value in refused.items() if value], *["two variants"] * (len(variants) > 1)]
+    if refusals or len({*names}) < len(names):
+        raise click.BadParameter(
+            f"--size: {', '.join(refusals) or 'a dim is given twice'}; expected each dim once, alone"
+        )
     combinations = [dict(zip(names, some, strict=True)) for some in itertools.product(*[some for _, some in sizes])]
-    found = bench_sizes(graph, combinations, variants[0], **options)
+    measurements = bench_sizes(graph, combinations, variants[0], **options)
     if as_json:
-        emit([_facts(one) for one in found])
+        emit([_facts(one) for one in measurements])
     else:
-        _show(found)
+        _show(measurements)
 
 
-def _facts(one: SizeMeasurement) -> dict[str, object]:
+def _facts(measurement: SizeMeasurement) -> dict[str, object]:
     return {
-        "sizes": dict(one.sizes),
-        "first": one.first,
-        "median": one.median,
-        "made": one.made,
-        "partitions": one.partitions,
-        "reason": one.reason,
-        "samples": list(one.samples),
+        "sizes": dict(measurement.sizes),
+        "first": measurement.first,
+        "median": measurement.median,
+        "made": measurement.made,
+        "partitions": measurement.partitions,
+        "reason": measurement.reason,
+        "samples": list(measurement.samples),
     }
 
 
-def _show(found: Sequence[SizeMeasurement]) -> None:
-    titles = [*found[0].sizes, "first call>", "median later>", "runs>", "program", "partitions compiled>", "why"]
-    titles[: len(found[0].sizes)] = [f"{name}>" for name in found[0].sizes]
+def _show(measurements: Sequence[SizeMeasurement]) -> None:
+    titles = [*measurements[0].sizes, "first call>", "median later>", "runs>", "program", "partitions compiled>", "why"]
+    titles[: len(measurements[0].sizes)] = [f"{name}>" for name in measurements[0].sizes]
     rows = [
         [
-            *one.sizes.values(),
-            duration(one.first),
-            duration(one.median),
-            f"{len(one.samples):,}",
-            one.made,
-            one.partitions,
-            one.reason,
+            *measurement.sizes.values(),
+            duration(measurement.first),
+            duration(measurement.median),
+            f"{len(measurement.samples):,}",
+            measurement.made,
+            measurement.partitions,
+            measurement.reason,
         ]
-        for one in found
+        for measurement in measurements
     ]
     print_rich(table(titles, rows))

@@ -177,12 +177,12 @@ def _distinct(findings: Sequence[FileFinding]) -> list[FileFinding]:
 def _print(findings: Sequence[FileFinding], n_accepted: int, several: bool, with_library: bool) -> None:
     """Print each finding in one line, with its file if there are several, and its library likewise."""
     for finding in findings:
-        found = finding.violation
-        severity = click.style(found.severity, fg=COLOURS.get(found.severity), bold=True)
+        violation = finding.violation
+        severity = click.style(violation.severity, fg=COLOURS.get(violation.severity), bold=True)
         file = f"{finding.file}:{finding.line}: " if several else ""
         record = f"{finding.subject}: " if finding.subject.startswith("record ") else ""
-        library = f" [library {finding.library}]" if with_library and found.severity in (LIBRARY, UNSAFE) else ""
-        click.echo(f"{file}{severity}: [{found.rule}] {record}{found.message}  ({found.page}){library}")
+        library = f" [library {finding.library}]" if with_library and violation.severity in (LIBRARY, UNSAFE) else ""
+        click.echo(f"{file}{severity}: [{violation.rule}] {record}{violation.message}  ({violation.page}){library}")
     if not findings:
         click.echo("no violations" + (f" beside {n_accepted} accepted" if n_accepted else ""))
 

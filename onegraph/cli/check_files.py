@@ -54,9 +54,15 @@ class FileFinding:
 
     def key(self) -> dict[str, str]:
         """What makes two findings the same in a baseline: all but lines, which move when a file is edited."""
-        found = self.violation
-        names = {"file": self.file, "op": found.op, "rule": found.rule, "where": found.where, "given": found.given}
-        return {**names, "edition": found.edition, "library": self.library}
+        violation = self.violation
+        names = {
+            "file": self.file,
+            "op": violation.op,
+            "rule": violation.rule,
+            "where": violation.where,
+            "given": violation.given,
+        }
+        return {**names, "edition": violation.edition, "library": self.library}
 
     def to_dict(self) -> dict[str, object]:
         """All facts, as plain values."""
@@ -144,19 +150,21 @@ class CheckedFile:
     def _of_graph(self, words: str | None, library: str | None) -> list[FileFinding]:
         graph = self._graph
         if isinstance(graph, SpecError):
-            found = [self._in_graph(violation, _number(violation.message)) for violation in graph.violations]
-            return [replace(finding, library=library or "", words=words or "") for finding in found]
+            located = [self._in_graph(violation, _number(violation.message)) for violation in graph.violations]
+            return [replace(finding, library=library or "", words=words or "") for finding in located]
         numbers = _numbers(graph)
         # Loading has refused what oneDNN refuses too, so oneDNN takes the errors of the op's own edition that are left.
         own = {op.edition for op in graph.ops}
         violations = [
-            replace(one, severity=TAKEN) if one.severity == ERROR and (words is None or one.edition in own) else one
-            for one in check_graph(graph, edition=words, library=library)
+            replace(violation, severity=TAKEN)
+            if violation.severity == ERROR and (words is None or violation.edition in own)
+            else violation
+            for violation in check_graph(graph, edition=words, library=library)
         ]
-        found = [
+        located = [
             self._in_graph(violation, numbers.get(violation.op, _number(violation.message))) for violation in violations
         ]
-        return [replace(finding, library=library or "", words=words or "") for finding in found]
+        return [replace(finding, library=library or "", words=words or "") for finding in located]
 
     def _in_graph(self, violation: Violation, number: int | None) -> FileFinding:
         path: tuple[str | int, ...] = ()

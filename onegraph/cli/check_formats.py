@@ -82,11 +82,14 @@ def as_junit(findings: Sequence[FileFinding], files: Sequence[str]) -> str:
         name = _printable(file)
         suite = ET.SubElement(root, "testsuite", {"name": name, **{key: str(count) for key, count in counts.items()}})
         for finding, kind in zip(here, kinds, strict=True):
-            found = finding.violation
-            facts = {"name": _printable(f"{found.rule}: {found.where}"), "classname": _printable(finding.subject)}
+            violation = finding.violation
+            facts = {
+                "name": _printable(f"{violation.rule}: {violation.where}"),
+                "classname": _printable(finding.subject),
+            }
             case = ET.SubElement(suite, "testcase", facts)
-            facts = {} if kind == "system-out" else {"message": _printable(found.message), "type": found.rule}
-            ET.SubElement(case, kind, facts).text = f"{name}:{finding.line}: {_printable(str(found))}"
+            facts = {} if kind == "system-out" else {"message": _printable(violation.message), "type": violation.rule}
+            ET.SubElement(case, kind, facts).text = f"{name}:{finding.line}: {_printable(str(violation))}"
         if not here:
             ET.SubElement(suite, "testcase", classname=name, name="no violations")
     ET.indent(root)

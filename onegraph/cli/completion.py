@@ -22,9 +22,9 @@ def command(shell: str, as_json: bool) -> None:
     zsh:  eval "$(onegraph completion zsh)" in ~/.zshrc
     fish: onegraph completion fish > ~/.config/fish/completions/onegraph.fish
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    script = found(click.get_current_context().find_root().command, {}, "onegraph", "_ONEGRAPH_COMPLETE").source()
+    completion = get_completion_class(shell)
+    assert completion is not None
+    script = completion(click.get_current_context().find_root().command, {}, "onegraph", "_ONEGRAPH_COMPLETE").source()
     if as_json:
         emit({"shell": shell, "script": script})
     else:

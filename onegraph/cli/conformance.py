@@ -167,10 +167,10 @@ def _accepted(path: str) -> Mapping[str, str]:
         from ..native.library import VERSION
         from ..tools.conformance.known import known_findings
 
-        found, version = known_findings(VERSION)
+        findings_known, version = known_findings(VERSION)
         if version != VERSION:
             click.echo(f"findings of {'.'.join(map(str, version))} are accepted", err=True)
-        return found
+        return findings_known
     ids: Mapping[str, str] = read_baseline(path, "conformance", dict, "ids of findings")
     return ids
 
@@ -199,7 +199,7 @@ def _draw(
     cases: int,
     seed: int,
     folder: str | None,
-    others: tuple[str, ...],
+    libraries: tuple[str, ...],
     as_json: bool,
 ) -> dict[str, str]:
     """Run random uses, and print what came of them; returns the verdict of each finding by its id."""
@@ -211,7 +211,7 @@ def _draw(
     with progress("uses") as tell:
         report = drawn.run(cases, seed, edition=name, kinds=ops, workers=workers, progress=tell)
     if folder is not None:
-        file_findings(cases_of_report(report), Path(folder), others)
+        file_findings(cases_of_report(report), Path(folder), libraries)
     if as_json:
         emit({**facts, "seed": seed, "edition": name or "every one", **report.to_dict()})
     else:
@@ -228,7 +228,7 @@ def _probe(
     html: str | None,
     issues: str | None,
     folder: str | None,
-    others: tuple[str, ...],
+    libraries: tuple[str, ...],
 ) -> dict[str, str]:
     """Run the probes, and print what came of them; returns the verdict of each finding by its id."""
     from ..capi import default_engine, version_info
@@ -253,7 +253,7 @@ def _probe(
             text = write(run, facts).encode()
             write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
     if folder is not None:
-        file_findings(cases_of_run(run), Path(folder), others)
+        file_findings(cases_of_run(run), Path(folder), libraries)
     if issues == "-":
         click.echo(markdown(run, facts))
         return ids

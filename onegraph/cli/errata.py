@@ -27,23 +27,23 @@ def command(ops: tuple[str, ...], name: str | None, as_json: bool, as_markdown: 
     if as_json and as_markdown:
         raise click.UsageError("--json or --markdown, not both")
     kinds = [_kind(op, name) for op in ops]
-    found = [
+    corrections = [
         correction
         for correction in CORRECTIONS
         if (name is None or name in correction.editions) and (not kinds or not set(kinds).isdisjoint(correction.ops))
     ]
     if as_json:
-        emit([to_dict(one) for one in found])
+        emit([to_dict(one) for one in corrections])
     elif as_markdown:
-        click.echo(markdown_errata(found))
+        click.echo(markdown_errata(corrections))
     else:
-        click.echo(terminal_errata(found) or "no known mistake")
+        click.echo(terminal_errata(corrections) or "no known mistake")
 
 
 def _kind(op: str, name: str | None) -> str:
     """The name of an op in the edition, or in the newest that has it."""
-    for one in reversed(EDITIONS) if name is None else [name]:
-        schema = edition(one).schema(op)
+    for edition_name in reversed(EDITIONS) if name is None else [name]:
+        schema = edition(edition_name).schema(op)
         if schema is not None:
             return schema.kind
     hint = unknown_op(edition(name or DEFAULT), op)

@@ -33,8 +33,8 @@ def command(
     with progress("explain") as tell:
         model = graph.compile(**compiling._asdict())
         arrays = data.read(graph, tell)
-        found = model.explain(*arrays.values(), runs=runs, implementations=kernels)
+        explanation = model.explain(*arrays.values(), runs=runs, implementations=kernels)
     if as_json:
-        emit(found.to_dict())
+        emit(explanation.to_dict())
     else:
-        click.echo(str(found))
+        click.echo(str(explanation))

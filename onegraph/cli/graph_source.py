@@ -59,13 +59,13 @@ class GraphSource:
             raise FormatError(self.name, "the graph has no output", "ops other than Wildcards, and ends")
         return graph
 
-    def keep(self, option: str, output: str | Path, graph: Graph | None = None, *others: str) -> None:
-        """Refuse an output that is also read: FILE, the constants of ``graph`` beside it, or one of ``others``.
+    def keep(self, option: str, output: str | Path, graph: Graph | None = None, *more_inputs: str) -> None:
+        """Refuse an output that is also read: FILE, the constants of ``graph`` beside it, or one of ``more_inputs``.
 
         Raises:
             ArgumentError: the output is one of these files, perhaps under another name.
         """
-        inputs = ["/dev/stdin" if self.path == "-" else self.path, *others]
+        inputs = ["/dev/stdin" if self.path == "-" else self.path, *more_inputs]
         if graph is not None and any(tensor.constant for tensor in graph._tensors):
             file = Path(self.path)
             inputs.append(str(file.with_name(f"{file.name}.npz") if file.suffix == ".py" else file.with_suffix(".npz")))
@@ -129,11 +129,11 @@ class GraphSource:
             return graph
         from ..tools.harness import rewrite_like_benchdnn
 
-        found, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
+        rewritten_graph, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
         if passed_over:
             listed = ", ".join(map(str, passed_over))
             note(f"in_shapes: passed over, as no op reads them: tensors {listed}")
-        return found
+        return rewritten_graph
 
 
 def expect_format(name: str, beginning: bytes) -> None:
@@ -176,8 +176,8 @@ def cut_at_wildcards(graph: Graph) -> Graph:
     count = sum(op.kind == "Wildcard" for op in graph.ops)
     if not count:
         return graph
-    what = "1 Wildcard is" if count == 1 else f"{count} Wildcards are"
-    note(f"{what} left out: what they write is input, what they read is output")
+    subject = "1 Wildcard is" if count == 1 else f"{count} Wildcards are"
+    note(f"{subject} left out: what they write is input, what they read is output")
     return graph.without_wildcards()
 
 

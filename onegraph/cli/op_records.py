@@ -30,10 +30,10 @@ def records_of(name: str, data: object) -> list[Mapping[str, object]]:
     """
     if isinstance(data, dict) and "op" in data:
         return [data]
-    given = data.get("ops") if isinstance(data, dict) else data
-    if not isinstance(given, list) or not all(isinstance(record, dict) for record in given):
+    records = data.get("ops") if isinstance(data, dict) else data
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise FormatError(name, "no op", 'a graph, an op as a dictionary with the key "op", or a list of them')
-    return given
+    return records
 
 
 def violations_of(facts: Mapping[str, object], where: str, default: str, library: str | None) -> Iterator[Violation]:
@@ -150,8 +150,8 @@ def _yaml(name: str, content: bytes) -> object:
 
 def _tensors(facts: Mapping[str, object], key: str, where: str) -> list[object]:
     """The tensors of a description; one may stand for a list of one."""
-    given = facts.get(key) or []
-    return [_tensor(value, where) for value in (given if isinstance(given, list) else [given])]
+    entries_given = facts.get(key) or []
+    return [_tensor(value, where) for value in (entries_given if isinstance(entries_given, list) else [entries_given])]
 
 
 def _tensor(value: object, where: str) -> object:

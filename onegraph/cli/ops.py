@@ -68,9 +68,9 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
 
 
 def _print_newer(version: Version, as_json: bool) -> None:
-    found = find_newer(version)
+    newer = find_newer(version)
     if as_json:
-        emit([{**one._asdict(), "since": f"{one.since[0]}.{one.since[1]}"} for one in found])
+        emit([{**one._asdict(), "since": f"{one.since[0]}.{one.since[1]}"} for one in newer])
         return
-    for one in found:
-        click.echo(f"since {f'{one.since[0]}.{one.since[1]}':5} {one}")
+    for entry in newer:
+        click.echo(f"since {f'{entry.since[0]}.{entry.since[1]}':5} {entry}")

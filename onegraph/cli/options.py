@@ -94,8 +94,8 @@ def graph_files(command: Command) -> Command:
 def _taken_rewrites(options: dict[str, Any]) -> dict[str, Any]:
     """The rewriting options that were given; they are removed from ``options``."""
     names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind", "tensor_property")
-    given = {name: options.pop(name) for name in names}
-    return {name: value for name, value in given.items() if value is not None}
+    taken = {name: options.pop(name) for name in names}
+    return {name: value for name, value in taken.items() if value is not None}
 
 
 def _matching(pattern: str) -> Sequence[str]:

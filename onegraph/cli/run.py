@@ -79,18 +79,18 @@ def _run_bare(graph: Graph, data: InputData, compiling: Compiling, as_json: bool
 
     with progress("run") as tell:
         graph, inputs = with_known(graph, data.read(graph, tell))
-        found = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
-    data.write(found.results)
-    facts = [{"name": name, **summary(array)} for name, array in found.results.items()]
+        results = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
+    data.write(results.results)
+    facts = [{"name": name, **summary(array)} for name, array in results.results.items()]
     if as_json:
-        emit({**found.to_dict(), "outputs": facts})
-    elif found.results:
+        emit({**results.to_dict(), "outputs": facts})
+    elif results.results:
         columns = ("output", "dtype", "shape=", "min>", "max>", "mean>", "not finite>")
         rows = [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]
-        print_rich(table(columns, rows), found.text())
+        print_rich(table(columns, rows), results.text())
     else:
-        click.echo(found.text())
-    return 0 if found.results else 1
+        click.echo(results.text())
+    return 0 if results.results else 1
 
 
 def summary(array: Array) -> dict[str, object]:

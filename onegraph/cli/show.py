@@ -91,9 +91,9 @@ def _show_passes(graph: Graph, compiling: Compiling, as_json: bool) -> None:
         return
     for change in changes:
         steps = [f"  - {text}" for text in change.removed] + [f"  + {text}" for text in change.added]
-        nothing = "  changes nothing" if change.runs else "  does not run with these options"
+        unchanged = "  changes nothing" if change.runs else "  does not run with these options"
         refused = [f"  ! {text}" for text in change.refused]
-        click.echo("\n".join([f"{change.name}: {change.reason}", *(steps or [nothing]), *refused]))
+        click.echo("\n".join([f"{change.name}: {change.reason}", *(steps or [unchanged]), *refused]))
 
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:
@@ -112,8 +112,8 @@ def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool
     made = {*names.values()}
     constants = ((t.name, t) for t in _constants(graph))
     named = (("input", graph.inputs.items()), ("variable", graph.variables.items()), ("constant", constants))
-    for what, tensors in named:
-        names |= {t.id: f"{what} {name}" if name in made else name for name, t in tensors}
+    for noun, tensors in named:
+        names |= {t.id: f"{noun} {name}" if name in made else name for name, t in tensors}
     numbers = op_ids(graph)
     for op in graph.ops:
         owner = owners.get(op.name)
@@ -146,11 +146,11 @@ def _value(value: object) -> str:
 def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, object]:
     ids, numbers = tensor_ids(graph), op_ids(graph)
 
-    def tensor(one: LogicalTensor | None) -> object:
-        if one is None:
+    def tensor(end: LogicalTensor | None) -> object:
+        if end is None:
             return None
-        facts = {"id": ids[one.id], "name": one.name, "dtype": str(one.dtype), "shape": one.shape}
-        return {**facts, "strides": one.strides, "constant": one.constant}
+        facts = {"id": ids[end.id], "name": end.name, "dtype": str(end.dtype), "shape": end.shape}
+        return {**facts, "strides": end.strides, "constant": end.constant}
 
     return {
         "edition": graph.edition,

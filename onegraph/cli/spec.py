@@ -36,9 +36,9 @@ def import_command(checkout: str, tag: str | None, name: str | None, as_json: bo
     """
     from ..tools.specification.importing import import_specification
 
-    found = import_specification(Path(checkout), tag, name)
+    imported = import_specification(Path(checkout), tag, name)
     if as_json:
-        emit(found.to_dict())
+        emit(imported.to_dict())
     else:
-        click.echo(found.to_text())
-    sys.exit(1 if found.differences else 0)
+        click.echo(imported.to_text())
+    sys.exit(1 if imported.differences else 0)

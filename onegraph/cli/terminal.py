@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Progress(Protocol):
     """Called to report progress."""
 
-    def __call__(self, done: int, total: int, what: str | None = None, /) -> None:
-        """``done`` of ``total`` is done; ``total`` is 0 if unknown. ``what`` is the new activity if it changed."""
+    def __call__(self, done: int, total: int, stage: str | None = None, /) -> None:
+        """``done`` of ``total`` is done; ``total`` is 0 if unknown. ``stage`` is the new activity if it changed."""
 
 
 # Characters that would move or hide other text: control characters, and those that change the writing direction.
@@ -94,10 +94,10 @@ def dims(shape: Sequence[int | None] | None) -> str:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Progress]:
+def progress(stage: str) -> Iterator[Progress]:
     """A progress bar on standard error while the block runs; nothing if standard error is no terminal."""
 
-    def silent(done: int, total: int, what: str | None = None, /) -> None:
+    def silent(done: int, total: int, stage: str | None = None, /) -> None:
         pass
 
     if sys.stderr is None or not sys.stderr.isatty():  # None if it is closed
@@ -108,10 +108,10 @@ def progress(what: str) -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(stage, total=None)
 
-        def update(done: int, total: int, what: str | None = None, /) -> None:
-            bar.update(task, completed=done, total=total or None, description=what)
+        def update(done: int, total: int, stage: str | None = None, /) -> None:
+            bar.update(task, completed=done, total=total or None, description=stage)
 
         yield update
 

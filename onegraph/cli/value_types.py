@@ -38,19 +38,19 @@ class OutputPath(FilePath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name; fails if such a file cannot be written, before a command computes what goes there."""
-        found = super().convert(value, param, ctx)
-        if found == "-" and self.allow_dash:
-            return found
+        path = super().convert(value, param, ctx)
+        if path == "-" and self.allow_dash:
+            return path
         mode = 0
         with suppress(OSError):
-            mode = os.stat(found).st_mode
+            mode = os.stat(path).st_mode
         # Pipes of a shell, such as /dev/fd/63 or /dev/stdout, have a reader; their real path does not exist.
-        if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(found)):
-            self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
-        if self.suffixes and Path(found).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
-            self.fail(f"{found!r}; expected a name that ends in {' or '.join(self.suffixes)}", param, ctx)
-        expect_writable(Path(found))
-        return found
+        if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(path)):
+            self.fail(f"{path!r} is a named pipe; expected a file", param, ctx)
+        if self.suffixes and Path(path).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
+            self.fail(f"{path!r}; expected a name that ends in {' or '.join(self.suffixes)}", param, ctx)
+        expect_writable(Path(path))
+        return path
 
 
 class FolderPath(FilePath):
@@ -58,9 +58,9 @@ class FolderPath(FilePath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name; fails if no file can be written there."""
-        found = super().convert(value, param, ctx)
-        expect_folder(Path(found))
-        return found
+        path = super().convert(value, param, ctx)
+        expect_folder(Path(path))
+        return path
 
 
 class EditionName(click.Choice[str]):

@@ -61,9 +61,11 @@ def command(source: GraphSource, data: InputData, compiling: Compiling, bare: bo
         inputs = data.read(graph, tell, calibrated=True)
         from ..tools.verify import verify  # last, because it needs the library
 
-        found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
-    data.write(found.results)
-    return _end(judgement, found, as_json)
+        verification = verify(
+            graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what)
+        )
+    data.write(verification.results)
+    return _end(judgement, verification, as_json)
 
 
 def _verify_bare(source: GraphSource, data: InputData, compiling: Compiling, as_json: bool) -> int:
@@ -74,18 +76,18 @@ def _verify_bare(source: GraphSource, data: InputData, compiling: Compiling, as_
     graph = source.load_to_run()
     with progress("verify") as tell:
         graph, inputs = with_known(graph, data.read(graph, tell, calibrated=True))
-        found = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
+        bare = run_bare(graph, inputs, policy=compiling.policy, fpmath_mode=compiling.fpmath_mode)
         mode = compiling.fpmath_mode or "strict"
-        outputs = compared(graph, inputs, found.results, mode, data.seed) if found.results else ()
-    data.write(found.results)
+        outputs = compared(graph, inputs, bare.results, mode, data.seed) if bare.results else ()
+    data.write(bare.results)
     agrees = bool(outputs) and all(output.agrees for output in outputs)
     if as_json:
-        emit({"agrees": agrees, "outputs": [asdict(output) for output in outputs], **found.to_dict()})
+        emit({"agrees": agrees, "outputs": [asdict(output) for output in outputs], **bare.to_dict()})
     elif outputs:
         columns = ("output", "dtype", "shape=", "compared>", "max error>", "allowed>", "verdict")
-        print_rich(table(columns, [_row(output) for output in outputs]), found.text())
+        print_rich(table(columns, [_row(output) for output in outputs]), bare.text())
     else:
-        click.echo(found.text())
+        click.echo(bare.text())
     return 0 if agrees else 1
 
 
@@ -102,21 +104,26 @@ def _judged(source: GraphSource, data: InputData, compiling: Compiling) -> Judge
     return verify_model(source.path, inputs=inputs, shapes=shapes, seed=data.seed, **compiling._asdict())
 
 
-def _end(judgement: Judgement | None, found: Verification | None, as_json: bool) -> int:
+def _end(judgement: Judgement | None, verification: Verification | None, as_json: bool) -> int:
     """Print what was found, and return the exit status."""
     if as_json:
-        emit({**({} if found is None else _facts(found)), **({} if judgement is None else _model(judgement))})
+        emit(
+            {
+                **({} if verification is None else _facts(verification)),
+                **({} if judgement is None else _model(judgement)),
+            }
+        )
     else:
         if judgement is not None:
             print_rich(f"model: {judgement}")
-        if found is not None:
+        if verification is not None:
             if judgement is not None:
                 print_rich("")
-            _show(found)
-    if (judgement is not None and judgement.findings) or (found is not None and not found.agrees):
+            _show(verification)
+    if (judgement is not None and judgement.findings) or (verification is not None and not verification.agrees):
         return 1
     right = judgement is not None and judgement.judged
-    return 0 if right or (found is not None and found.proven) else NOT_PROVEN
+    return 0 if right or (verification is not None and verification.proven) else NOT_PROVEN
 
 
 def _model(judgement: Judgement) -> dict[str, Any]:
@@ -132,85 +139,95 @@ def _model(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _facts(found: Verification) -> dict[str, Any]:
+def _facts(verification: Verification) -> dict[str, Any]:
     return {
-        "agrees": found.agrees,
-        "proven": found.proven,
-        "outputs": [asdict(output) for output in found.outputs],
-        "first": None if found.first is None else asdict(found.first),
-        "unnoticed": [asdict(one) for one in found.unnoticed],
-        "changed": found.changed,
-        "provable": found.provable,
-        "report": found.report.to_dict(),
+        "agrees": verification.agrees,
+        "proven": verification.proven,
+        "outputs": [asdict(output) for output in verification.outputs],
+        "first": None if verification.first is None else asdict(verification.first),
+        "unnoticed": [asdict(one) for one in verification.unnoticed],
+        "changed": verification.changed,
+        "provable": verification.provable,
+        "report": verification.report.to_dict(),
     }
 
 
-def _show(found: Verification) -> None:
+def _show(verification: Verification) -> None:
     columns = ("output", "dtype", "shape=", "compared>", "max error>", "allowed>", "verdict")
     texts = []
-    numpy = [partition for partition in found.report.partitions if partition.executor == "reference"]
+    numpy = [partition for partition in verification.report.partitions if partition.executor == "reference"]
     if numpy:
         ops = ", ".join(op for partition in numpy for op in partition.ops)
         texts.append(f"run by numpy itself, so that nothing is verified there: {ops}")
-    if found.first is not None:
-        first = found.first
-        one = first.comparison
+    if verification.first is not None:
+        first = verification.first
+        comparison = first.comparison
         together = [op for op in first.partition if op != first.op]
         fused = f", fused with {', '.join(together)}" if together else ""
         lines = [
             f"first difference: {first.op}{fused}, run by {first.executor or 'nobody'}",
-            f"  tensor {one.name}: {one.dtype} {dims(one.shape)}, {_amount(one)}",
-            f"  worst at {list(one.where)}: {one.got:.9g}, the reference has {one.expected:.9g}",
+            f"  tensor {comparison.name}: {comparison.dtype} {dims(comparison.shape)}, {_amount(comparison)}",
+            f"  worst at {list(comparison.where)}: {comparison.got:.9g}, the reference has {comparison.expected:.9g}",
         ]
-        if isnan(one.expected):
+        if isnan(comparison.expected):
             lines.append("  oneDNN does not carry NaN through; --seed or --inputs may give numbers that lead to none")
         if first.alone is not None and together:
             verdict = "right" if first.alone else "wrong too"
             lines.append(f"  with --policy debug, where nothing is fused, it is {verdict}")
         texts.append("\n".join(lines))
-    elif not found.agrees:
+    elif not verification.agrees:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
     else:
-        texts.append(_proof(found))
-    rows = [_row(output) for output in found.outputs]
+        texts.append(_proof(verification))
+    rows = [_row(output) for output in verification.outputs]
     print_rich(table(columns, rows), *texts)
 
 
-def _row(one: Comparison) -> list[str]:
-    size = prod(one.shape)
-    share = f"in {one.wrong} of {size}" if one.wrong else "on average"
-    agreed = "agrees" if one.is_proof else "not proven: too few elements are finite numbers"
-    verdict = agreed if one.agrees else f"differs {share}, most at {list(one.where)}"
-    compared = f"{100 * one.compared // size if size else 100} %"
-    return [one.name, one.dtype, dims(one.shape), compared, f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+def _row(comparison: Comparison) -> list[str]:
+    size = prod(comparison.shape)
+    share = f"in {comparison.wrong} of {size}" if comparison.wrong else "on average"
+    agreed = "agrees" if comparison.is_proof else "not proven: too few elements are finite numbers"
+    verdict = agreed if comparison.agrees else f"differs {share}, most at {list(comparison.where)}"
+    compared = f"{100 * comparison.compared // size if size else 100} %"
+    return [
+        comparison.name,
+        comparison.dtype,
+        dims(comparison.shape),
+        compared,
+        f"{comparison.max_error:.3g}",
+        f"{comparison.limit:.3g}",
+        verdict,
+    ]
 
 
-def _proof(found: Verification) -> str:
+def _proof(verification: Verification) -> str:
     """What the comparison would notice."""
-    of = "" if found.changed == found.provable else f" of {found.provable}, chosen at random"
-    if not found.computed:
+    of = "" if verification.changed == verification.provable else f" of {verification.provable}, chosen at random"
+    if not verification.computed:
         return "agrees, but is not proven: the library computes nothing"
-    if not found.unnoticed:
-        return f"a change of any op would be noticed: tried with {counted(found.changed, 'op')}{of}"
+    if not verification.unnoticed:
+        return f"a change of any op would be noticed: tried with {counted(verification.changed, 'op')}{of}"
     return "\n".join(
         [
-            f"agrees, but is not proven: changes of {counted(len(found.unnoticed), 'op')} would not be noticed; "
-            f"tried with {counted(found.changed, 'op')}{of}",
-            *(f"  {one.op}: {_reason(one)}" for one in found.unnoticed[:SHOWN]),
-            *(["  ..."] if len(found.unnoticed) > SHOWN else []),
+            f"agrees, but is not proven: changes of {counted(len(verification.unnoticed), 'op')} would not be noticed; "
+            f"tried with {counted(verification.changed, 'op')}{of}",
+            *(f"  {one.op}: {_reason(one)}" for one in verification.unnoticed[:SHOWN]),
+            *(["  ..."] if len(verification.unnoticed) > SHOWN else []),
         ]
     )
 
 
-def _reason(one: Unnoticed) -> str:
-    if not one.change:
+def _reason(unnoticed: Unnoticed) -> str:
+    if not unnoticed.change:
         return "all its results are equal, so that no change has an effect"
-    if not one.output:
-        return f"{one.change}: changes no output"
-    return f"{one.change}: {one.output} is off by {one.effect:.3g}, and {one.limit:.3g} is allowed"
+    if not unnoticed.output:
+        return f"{unnoticed.change}: changes no output"
+    return (
+        f"{unnoticed.change}: {unnoticed.output} is off by {unnoticed.effect:.3g}, and {unnoticed.limit:.3g} is allowed"
+    )
 
 
-def _amount(one: Comparison) -> str:
-    if not one.wrong:
-        return f"off by {one.mean_error:.3g} on average, which is more than rounding does"
-    return f"{one.wrong} of {prod(one.shape)} elements off by more than {one.limit:.3g}"
+def _amount(comparison: Comparison) -> str:
+    if not comparison.wrong:
+        return f"off by {comparison.mean_error:.3g} on average, which is more than rounding does"
+    return f"{comparison.wrong} of {prod(comparison.shape)} elements off by more than {comparison.limit:.3g}"

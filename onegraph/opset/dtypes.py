@@ -99,8 +99,8 @@ class DataType(enum.Enum):
             dtype = None
         if dtype is None and class_of(value) == "dtype" and (name := shown(value)).startswith("torch."):
             return cls.of(name.removeprefix("torch."))
-        found = None if dtype is None else _FROM_NUMPY.get(dtype)
-        if found is None:
+        dtype_ = None if dtype is None else _FROM_NUMPY.get(dtype)
+        if dtype_ is None:
             choices = f"expected one of {', '.join(SPECIFIED)}"
             if dtype is None:
                 import difflib  # for this message alone
@@ -117,7 +117,7 @@ class DataType(enum.Enum):
                 fix = f"expected {_FROM_NUMPY[np.dtype(cast[3:])]}, which arrays become with .astype({cast})"
                 fix += "; or og.s64, where the specification wants that" if dtype in _WIDE else ""
             raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
-        return found
+        return dtype_
 
 
 _NUMPY: dict[DataType, np.dtype[np.generic]] = {

@@ -98,12 +98,12 @@ class FusionGraph:
         """
         kept = self.half if dtype in ("bf16", "f16") else frozenset[str]()
         groups = list(dict.fromkeys(n.group for n in self.nodes if n.group and n.group not in self.half))
-        found = [self._chosen(kept), self._chosen(kept | {*groups})]
-        found += [self._chosen(kept | {group}) for group in groups]
+        chosen = [self._chosen(kept), self._chosen(kept | {*groups})]
+        chosen += [self._chosen(kept | {group}) for group in groups]
         for node in self.nodes:
             for kind in node.kinds[1:]:
-                found.append(self._chosen(kept | {node.group}, {node.name: kind}))
-        yield from dict.fromkeys(found)
+                chosen.append(self._chosen(kept | {node.group}, {node.name: kind}))
+        yield from dict.fromkeys(chosen)
 
     def _chosen(self, groups: frozenset[str], kinds: Mapping[str, str] = {}) -> tuple[str, ...]:
         return tuple(

@@ -105,16 +105,16 @@ FLOAT_RESULT = Stage("conversion to another float", ("TypeCast",))
 QUANTIZED_RESULT = Stage("quantization", ("Quantize",))
 
 
-def _no_ceil_with_pads(kind: str, attrs: Attrs, behind: Sequence[str]) -> bool:
+def _no_ceil_with_pads(kind: str, attrs: Attrs, following: Sequence[str]) -> bool:
     return kind == "AvgPool" and attrs.get("rounding_type") == "ceil" and attrs.get("exclude_pad") is False
 
 
-def _other_coordinates(kind: str, attrs: Attrs, behind: Sequence[str]) -> bool:
+def _other_coordinates(kind: str, attrs: Attrs, following: Sequence[str]) -> bool:
     return bool(attrs.get("coordinate_transformation_mode", "half_pixel") != "half_pixel")
 
 
-def _more_than_relu(kind: str, attrs: Attrs, behind: Sequence[str]) -> bool:
-    return kind == "BatchNormInference" and tuple(behind) not in ((), ("ReLU",))
+def _more_than_relu(kind: str, attrs: Attrs, following: Sequence[str]) -> bool:
+    return kind == "BatchNormInference" and tuple(following) not in ((), ("ReLU",))
 
 
 def _general(name: str, *heads: str, limits: tuple[PatternLimit, ...] = ()) -> FusionPattern:
@@ -246,8 +246,8 @@ def matches(
         attrs: attributes of the first op; empty by default.
         patterns: those of the newest guide by default.
     """
-    found = [_match(pattern, kinds, attrs or {}) for pattern in patterns if kinds[0] in pattern.heads]
-    return sorted(found, key=lambda match: -match.length)
+    matching = [_match(pattern, kinds, attrs or {}) for pattern in patterns if kinds[0] in pattern.heads]
+    return sorted(matching, key=lambda match: -match.length)
 
 
 def first_guide(kinds: Sequence[str]) -> Version | None:
@@ -263,8 +263,8 @@ def missing_in_guide(kinds: Sequence[str], version: Version) -> str:
         return ""
     since = first_guide(kinds)
     later = f"; documented since {since[0]}.{since[1]}" if since is not None and since > version else ""
-    none = f"the guide of oneDNN {version[0]}.{version[1]} has no pattern that begins with {kinds[0]}"
-    return (none if best is None else best.missing) + later
+    missing = f"the guide of oneDNN {version[0]}.{version[1]} has no pattern that begins with {kinds[0]}"
+    return (missing if best is None else best.missing) + later
 
 
 def _match(pattern: FusionPattern, kinds: Sequence[str], attrs: Attrs) -> Match:

@@ -21,18 +21,18 @@ def likely_weights(call: Call, channels: Callable[[Call], Iterable[RuleFinding]]
     if shape is None or len(shape) < 4 or not known(shape):
         return
     chosen = call.string("weights_format")
-    other = "XIO" if chosen == "OIX" else "OIX"
+    second = "XIO" if chosen == "OIX" else "OIX"
     dims = known_dims(shape)
-    window, square = _window(dims, chosen), _window(dims, other)
+    window, square = _window(dims, chosen), _window(dims, second)
     if min(*window, *square) < 1 or max(window) < FAR * min(window) or max(square) != min(square):
         return
-    if any(channels(call)) or any(channels(call.with_attr("weights_format", other))):
+    if any(channels(call)) or any(channels(call.with_attr("weights_format", second))):
         return
     yield RuleFinding(
         "weights",
         f"a window of {show(window)}",
-        f"{show(square)}, as {show(shape)} has in {other}, which fits too",
-        f"with weights_format={other!r} the window is square",
+        f"{show(square)}, as {show(shape)} has in {second}, which fits too",
+        f"with weights_format={second!r} the window is square",
         note=True,
     )
 

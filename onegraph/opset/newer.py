@@ -29,8 +29,8 @@ class Newer(NamedTuple):
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        what = f"{self.part} {'; '.join(self.names)}" if self.names else ""
-        return ": ".join(filter(None, (", ".join(self.kinds), what)))
+        subject = f"{self.part} {'; '.join(self.names)}" if self.names else ""
+        return ": ".join(filter(None, (", ".join(self.kinds), subject)))
 
 
 def newer_than(version: Version) -> list[Newer]:
@@ -38,7 +38,7 @@ def newer_than(version: Version) -> list[Newer]:
 
     Ops with the same new rows of their type tables are one entry.
     """
-    found = [Newer(schema.since, (schema.kind,), "op") for schema in BASE.values() if schema.since > version]
+    newer = [Newer(schema.since, (schema.kind,), "op") for schema in BASE.values() if schema.since > version]
     kinds: dict[tuple[Version, str, tuple[str, ...], str], list[str]] = {}
     for schema in BASE.values():
         added: dict[tuple[Version, str], list[str]] = {}
@@ -48,11 +48,11 @@ def newer_than(version: Version) -> list[Newer]:
         for (since, part), names in added.items():
             alone = "" if part == "types" else schema.kind
             kinds.setdefault((since, part, tuple(names), alone), []).append(schema.kind)
-    found += [Newer(since, tuple(ops), part, names) for (since, part, names, _), ops in kinds.items()]
+    newer += [Newer(since, tuple(ops), part, names) for (since, part, names, _), ops in kinds.items()]
     dtypes: dict[Version, list[str]] = {}
     for dtype in map(DataType, SPECIFIED):
         dtypes.setdefault(dtype.since, []).append(dtype.value)
-    return found + [Newer(since, (), "data type", tuple(ones)) for since, ones in dtypes.items() if since > version]
+    return newer + [Newer(since, (), "data type", tuple(ones)) for since, ones in dtypes.items() if since > version]
 
 
 def _parts(schema: Schema) -> Iterator[Part]:

@@ -128,11 +128,11 @@ def dim_at(shape: Shape, axis: int) -> Dim:
     return shape[axis]
 
 
-def axis_of(rank: int, tensor: str = "tensor", which: str = "an axis") -> str:
+def axis_of(rank: int, tensor: str = "tensor", noun: str = "an axis") -> str:
     """The allowed range of an axis, for messages."""
     if not rank:
         return f"a {tensor} with axes, not a scalar"
-    return f"{which} of a rank {rank} {tensor}, {-rank} to {rank - 1}"
+    return f"{noun} of a rank {rank} {tensor}, {-rank} to {rank - 1}"
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def show(shape: Shape) -> str:
 
 def settled_strides(shape: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides of the same memory with those of axes of size 1, which say nothing, as in a dense tensor."""
-    found = [*strides]
+    strides_found = [*strides]
     for axis in reversed(range(len(shape))):
         if shape[axis] == 1:
-            found[axis] = found[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1
-    return tuple(found)
+            strides_found[axis] = strides_found[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1
+    return tuple(strides_found)

@@ -102,12 +102,12 @@ def ports(text: str) -> tuple[Port, ...]:
     ``?`` is optional, ``*`` variadic, ``!`` decides the output shapes, ``@3.9`` is the first version, and ``@3.4-3.9``
     also the first one without the port.
     """
-    found = []
+    ports_found = []
     for word in text.split():
         word, since, until = _lifetime(word)
         name, _, type_ = word.partition(":")
-        found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, until, "!" in type_))
-    return tuple(found)
+        ports_found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, until, "!" in type_))
+    return tuple(ports_found)
 
 
 def _lifetime(word: str) -> tuple[str, Version, Version]:

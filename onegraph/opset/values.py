@@ -38,12 +38,12 @@ def describe(attribute: Attribute) -> str:
         return SCALARS[scalar]
     many = attribute.kind.endswith("[]")
     noun = ("integer" if scalar == "s64" else "number") + ("s" if many else "")
-    which = attribute.range.name if attribute.range else ""
-    if which.startswith("between"):
-        noun, which = f"{noun} {which}", ""
-    elif which.endswith("or more"):
-        noun, which = f"{noun} of {which}", ""
-    words = f"{which} {noun}".strip()
+    allowed = attribute.range.name if attribute.range else ""
+    if allowed.startswith("between"):
+        noun, allowed = f"{noun} {allowed}", ""
+    elif allowed.endswith("or more"):
+        noun, allowed = f"{noun} of {allowed}", ""
+    words = f"{allowed} {noun}".strip()
     return f"a list of {words}" if many else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
@@ -60,11 +60,11 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
     """
     scalar = attribute.kind.removesuffix("[]")
     if attribute.kind.endswith("[]"):
-        given = _elements(value, attribute)
-        if _are_stored(scalar, given):
-            elements = tuple(given)
+        listed = _elements(value, attribute)
+        if _are_stored(scalar, listed):
+            elements = tuple(listed)
         else:
-            elements = tuple(_scalar(scalar, element, attribute) for element in given)
+            elements = tuple(_scalar(scalar, element, attribute) for element in listed)
         if attribute.range is not None:
             _check_range(attribute, elements)  # type: ignore[arg-type]
         return elements  # type: ignore[return-value]
@@ -179,8 +179,8 @@ def format_letters(value: str) -> str:
 
 def axes_of(attribute: Attribute, value: str) -> str:
     """A format with its axes, as documented: ``OIX = (out, in / groups, X)``; the format alone if it is not."""
-    found = re.search(rf"\b{re.escape(value)} = \([^)]*\)", attribute.doc)
-    return found[0] if found else value
+    match = re.search(rf"\b{re.escape(value)} = \([^)]*\)", attribute.doc)
+    return match[0] if match else value
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:

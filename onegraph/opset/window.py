@@ -136,15 +136,15 @@ def shape_length(call: Call) -> Iterable[RuleFinding]:
         return
     ranks = (other.rank for other in call.inputs if other is not None and other is not tensor)
     rank = next((known for known in ranks if known is not None and 3 <= known <= 5), None)
-    given: object = show(shape) if None in shape else list(shape)
+    text: object = show(shape) if None in shape else list(shape)
     if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
-        given = counted(tensor.shape[0], "element")
+        text = counted(tensor.shape[0], "element")
     if rank is not None and len(shape) != rank:
-        yield RuleFinding(name, given, f"{rank} elements, one for each axis")
+        yield RuleFinding(name, text, f"{rank} elements, one for each axis")
     elif not 3 <= len(shape) <= 5:
-        yield RuleFinding(name, given, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
+        yield RuleFinding(name, text, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
     elif any(dim is not None and dim <= 0 for dim in shape):
-        yield RuleFinding(name, given, "positive elements")
+        yield RuleFinding(name, text, "positive elements")
 
 
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
@@ -169,17 +169,17 @@ def spatial_rank(call: Call) -> Iterable[RuleFinding]:
 
 def _ranks(call: Call) -> Iterator[int]:
     """Every known rank of the activations, read from the inputs and from the given output shape."""
-    given = SHAPE_SOURCE.get(call.schema.kind, "")
+    source = SHAPE_SOURCE.get(call.schema.kind, "")
     shapes = []
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         shape = None if tensor is None else tensor.shape
-        if shape is not None and port.name == given:
+        if shape is not None and port.name == source:
             shapes += [dim for dim in shape[:1] if dim is not None]
         elif shape is not None:
             yield len(shape)
     yield from shapes
-    if call.has(given) and call.input(given) is None:  # the input overrides the attribute
-        yield len(call.s64s(given))
+    if call.has(source) and call.input(source) is None:  # the input overrides the attribute
+        yield len(call.s64s(source))
 
 
 def spatial_list_length(call: Call) -> Iterable[RuleFinding]:
@@ -191,8 +191,10 @@ def spatial_list_length(call: Call) -> Iterable[RuleFinding]:
     for name in SPATIAL_LISTS:
         if not call.has(name) or (automatic and name.startswith("pads_")):
             continue
-        given = call.s64s(name)
-        if len(given) != rank - 2:
+        numbers = call.s64s(name)
+        if len(numbers) != rank - 2:
             yield RuleFinding(
-                name, list(given), f"{counted(rank - 2, 'element')}, one for each spatial axis of a rank {rank} tensor"
+                name,
+                list(numbers),
+                f"{counted(rank - 2, 'element')}, one for each spatial axis of a rank {rank} tensor",
             )

@@ -44,8 +44,8 @@ class ByElement:
             buffersize=BLOCK,
         )
         with np.errstate(all="ignore"), blocks:
-            for given in blocks:
-                block = rounded(self.formula(*given) if len(self.operands) > 1 else self.formula(given))
+            for operands in blocks:
+                block = rounded(self.formula(*operands) if len(self.operands) > 1 else self.formula(operands))
                 flat[start : start + block.size] = block
                 start += block.size
         return result

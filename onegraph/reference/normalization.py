@@ -123,11 +123,11 @@ def layer_norm_backward(
     scale = 1 / np.sqrt(variance.reshape(spread) + call.f32("epsilon"))
     normalized = (src - mean.reshape(spread)) * scale
     gradient = _affine(diff_dst, gamma if call.flag("use_affine") else None, None)
-    others = tuple(range(src.ndim - 1))
+    batch_axes = tuple(range(src.ndim - 1))
     return (
         _normalized_gradient(normalized, gradient, scale, axes),
-        (diff_dst * normalized).sum(axis=others),
-        diff_dst.sum(axis=others),
+        (diff_dst * normalized).sum(axis=batch_axes),
+        diff_dst.sum(axis=batch_axes),
     )
 
 

@@ -52,8 +52,8 @@ class _Axis:
         tap, position = (window.kernel, window.dilation), (self.count, window.stride)
         by_window = self.count < window.kernel
         outer, inner = (position, tap) if by_window else (tap, position)
-        for number, others, met in meetings(*outer, *inner, window.begin, self.size):
-            yield (*before, slice(number, number + 1) if by_window else others), (*before, met)
+        for number, outer_part, met in meetings(*outer, *inner, window.begin, self.size):
+            yield (*before, slice(number, number + 1) if by_window else outer_part), (*before, met)
 
     def reduced(self, values: Floats, over: np.ufunc, start: float) -> Floats:
         """The sums or maxima of all windows; ``start`` for a window that overlaps no element."""
@@ -94,16 +94,16 @@ class _Axis:
         return best, winner
 
 
-def _axes(found: PoolGeometry) -> list[_Axis]:
-    windows = [window for window in found.windows if window is not None]
-    sizes, counts = _sizes(found.sizes), _sizes(found.counts)
+def _axes(geometry: PoolGeometry) -> list[_Axis]:
+    windows = [window for window in geometry.windows if window is not None]
+    sizes, counts = _sizes(geometry.sizes), _sizes(geometry.counts)
     return [_Axis(2 + axis, *use) for axis, use in enumerate(zip(windows, sizes, counts, strict=True))]
 
 
 def _known(call: Call) -> PoolGeometry:
-    found = pool_geometry(call)
-    assert found is not None
-    return found
+    geometry = pool_geometry(call)
+    assert geometry is not None
+    return geometry
 
 
 def _reduced(axes: list[_Axis], values: Floats, over: np.ufunc, start: float) -> Floats:
@@ -121,37 +121,37 @@ def _divisor(axes: list[_Axis], exclude_pad: bool) -> Floats:
 
 def avg_pool(call: Call, src: Floats) -> Floats:
     """The average of every window."""
-    found = _known(call)
-    axes = _axes(found)
-    sums = _reduced(axes, _channels_first(src, found.data_format), np.add, 0.0)
-    return _channels_back(sums / _divisor(axes, call.flag("exclude_pad")), found.data_format)
+    geometry = _known(call)
+    axes = _axes(geometry)
+    sums = _reduced(axes, _channels_first(src, geometry.data_format), np.add, 0.0)
+    return _channels_back(sums / _divisor(axes, call.flag("exclude_pad")), geometry.data_format)
 
 
 def avg_pool_backward(call: Call, diff_dst: Floats, src_shape: object = None) -> Floats:
     """diff_src: every element of diff_dst is distributed evenly over its window."""
-    found = _known(call)
-    axes = _axes(found)
-    share = _channels_first(diff_dst, found.data_format) / _divisor(axes, call.flag("exclude_pad"))
+    geometry = _known(call)
+    axes = _axes(geometry)
+    share = _channels_first(diff_dst, geometry.data_format) / _divisor(axes, call.flag("exclude_pad"))
     for axis in axes:
         share = axis.spread(share)
-    return _channels_back(share, found.data_format)
+    return _channels_back(share, geometry.data_format)
 
 
 def max_pool(call: Call, src: Floats) -> Floats:
     """The maximum of every window; -inf for a window that has only padding."""
-    found = _known(call)
-    maxima = _reduced(_axes(found), _channels_first(src, found.data_format), np.maximum, -np.inf)
-    return _channels_back(maxima, found.data_format)
+    geometry = _known(call)
+    maxima = _reduced(_axes(geometry), _channels_first(src, geometry.data_format), np.maximum, -np.inf)
+    return _channels_back(maxima, geometry.data_format)
 
 
 def max_pool_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
     """diff_src: every element of diff_dst is added at the first maximum of its window, or at its last NaN."""
-    found = _known(call)
-    best, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
+    geometry = _known(call)
+    best, gradient = (_channels_first(array, geometry.data_format) for array in (src, diff_dst))
     result = np.zeros(best.shape)
     owners = np.arange(best.size).reshape(best.shape)
-    for axis in reversed(_axes(found)):
+    for axis in reversed(_axes(geometry)):
         best, owners = axis.first_maxima(best, owners)
     met = owners >= 0
     np.add.at(result.reshape(-1), owners[met], gradient[met])
-    return _channels_back(result, found.data_format)
+    return _channels_back(result, geometry.data_format)

@@ -139,20 +139,20 @@ def computed(
         with np.errstate(all="ignore"):
             result = reference_function(base)(call, *arrays)
         results = result if isinstance(result, tuple) else (result,)
-        found = [
+        arrays_made = [
             _swapped(schema, port.name, narrow(value, tensor.dtype) if rounded else unrounded(value), op)
             for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
         ]
     except MemoryError as error:
         raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
     # ascontiguousarray turns a scalar into a vector, so the shape is restored.
-    return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in found)
+    return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in arrays_made)
 
 
 def _host_results(function: ReferenceFunction, op: Op, call: Call, *arrays: Array | None) -> tuple[Array, ...]:
     """The results of a host op as contiguous arrays in their data types."""
-    found = function(call, *arrays)
-    results = found if isinstance(found, tuple) else (found,)
+    returned = function(call, *arrays)
+    results = returned if isinstance(returned, tuple) else (returned,)
     return tuple(
         np.ascontiguousarray(array).reshape(np.shape(array)).astype(tensor.dtype.numpy, copy=False)
         for array, tensor in zip(results, op.outputs, strict=False)
@@ -180,18 +180,18 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         UnsupportedError: an op is a Wildcard, or its number of scales fits no axis, as in some files.
     """
     graph = snapshot(graph)
-    given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
+    by_name = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
     values: dict[int, Array] = {graph._inputs[name].id: array for name, array in graph._initial.items()}
     for name, tensor in graph.inputs.items():
-        if name not in given:
+        if name not in by_name:
             raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")
-        array = numpy_array(f"input {name!r}", given[name], "a numpy array")
+        array = numpy_array(f"input {name!r}", by_name[name], "a numpy array")
         if not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {array.shape}; expected {show(tensor.shape)}")
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentError(f"input {name!r}: {array.dtype}; expected {tensor.dtype}")
         values[tensor.id] = array
-    for name in given:
+    for name in by_name:
         if name not in graph.inputs:
             raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(graph.inputs)}")
     # The given arrays override contents of inputs that ``specialise`` has stored.
@@ -208,8 +208,8 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 def _is_examined(op: Op) -> bool:
     """Whether the builder knew all shapes of the op, and all contents that decide output shapes."""
-    given = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
-    if any(tensor is not None and tensor.value is None for tensor in given):
+    shape_inputs = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
+    if any(tensor is not None and tensor.value is None for tensor in shape_inputs):
         return False
     return all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs))
 

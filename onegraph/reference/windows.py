@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def meetings(
-    count: int, step: int, others: int, stride: int, begin: int, size: int
+    count: int, step: int, extent: int, stride: int, begin: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
     """For each kernel element that overlaps the source: its number, the windows, and the source elements.
 
@@ -15,13 +15,13 @@ def meetings(
 
     Args:
         count, step: number of kernel elements, and their distance (the dilation).
-        others, stride: number of windows, and their distance.
+        extent, stride: number of windows, and their distance.
         begin: padding before the source.
         size: number of source elements.
     """
-    first = max(0, (begin - stride * (others - 1)) // step)
+    first = max(0, (begin - stride * (extent - 1)) // step)
     for number in range(first, min(count, (begin + size - 1) // step + 1)):
         offset = number * step - begin
-        low, high = max(0, -(offset // stride)), min(others - 1, (size - 1 - offset) // stride)
+        low, high = max(0, -(offset // stride)), min(extent - 1, (size - 1 - offset) // stride)
         if low <= high:
             yield number, slice(low, high + 1), slice(offset + low * stride, offset + high * stride + 1, stride)

@@ -65,9 +65,9 @@ def read(make: type[AnyGraph], text: str | bytes, *, strict: bool = False) -> An
 def save(graph: DataGraph, path: object, for_version: str | None = None) -> None:
     """Write a graph to a file; see :meth:`onegraph.Graph.save`."""
     target = as_path(path)
-    other = OTHER_ENDINGS.get(target.suffix)
-    if other is not None:
-        raise ArgumentError(f"path: {shown(str(target))}; expected the path of a JSON file; {other}")
+    hint = OTHER_ENDINGS.get(target.suffix)
+    if hint is not None:
+        raise ArgumentError(f"path: {shown(str(target))}; expected the path of a JSON file; {hint}")
     write_files(*_written(graph, target, for_version))
 
 
@@ -137,12 +137,12 @@ def naming_the_file(source: Path) -> Iterator[None]:
 
 def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
     """The graph with inputs replaced by constants, by name; see :meth:`onegraph.Graph.with_constants`."""
-    given = as_dict("constants", arrays, "a dictionary of arrays by names of inputs")
+    by_name = as_dict("constants", arrays, "a dictionary of arrays by names of inputs")
     make, graph = type(graph), snapshot(graph)
     raw, ids = as_form(graph), tensor_ids(graph)
     data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
-    _refuse_unknown(graph, given)
-    for name, values in given.items():
+    _refuse_unknown(graph, by_name)
+    for name, values in by_name.items():
         data[ids[graph.inputs[name].id]] = _contents(name, graph.inputs[name], values)
     for op in raw["graph"]:  # type: ignore[attr-defined]
         for use in (*op["inputs"], *op["outputs"]):
@@ -161,10 +161,10 @@ def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
             raise ArgumentError(f"{shown(name)} is no input; the inputs are {names}")
 
 
-def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
+def _contents(name: str, tensor: LogicalTensor, argument: object) -> Array:
     """A read-only copy of the array for an input; ArgumentError if its data type or shape does not fit."""
     expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
-    values, wanted = numpy_array(f"constant {name!r}", given, expected), tensor.dtype.numpy
+    values, wanted = numpy_array(f"constant {name!r}", argument, expected), tensor.dtype.numpy
     if values.dtype != wanted or not compatible(values.shape, tensor.shape):
         fix = "" if values.dtype == wanted else f"; array.astype(og.{tensor.dtype}.numpy) converts it"
         raise ArgumentError(f"constant {name!r}: {values.dtype} {show(values.shape)}; expected {expected}{fix}")
@@ -184,11 +184,11 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
         ArgumentError: the graph has no such input, or an array does not fit its input.
     """
     graph = snapshot(graph)
-    given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
-    _refuse_unknown(graph, given)
-    known = {name: given[name] for name in graph.constant_inputs if name in given}
+    by_name = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
+    _refuse_unknown(graph, by_name)
+    known = {name: by_name[name] for name in graph.constant_inputs if name in by_name}
     made = with_constants(graph, known) if known else graph
-    return made, {name: given[name] for name in made.inputs if name in given}
+    return made, {name: by_name[name] for name in made.inputs if name in by_name}
 
 
 def _graph(
@@ -197,21 +197,21 @@ def _graph(
     is_strict = flag("strict", strict)
     with CollectorPause():
         raw = parse_json(text)
-        found, names = document(raw), read_names(raw)
-        data = {} if path is None else read_constants(path, found, names, files)
+        doc, names = document(raw), read_names(raw)
+        data = {} if path is None else read_constants(path, doc, names, files)
         graph = make(names.edition, strict=is_strict)
-        build(graph, found, names, data)
+        build(graph, doc, names, data)
     return graph
 
 
-def _as_version(given: object) -> Version | None:
+def _as_version(argument: object) -> Version | None:
     """Parse ``"3.2"`` or ``"3.2.1"`` to (3, 2); None stays None."""
-    if given is None:
+    if argument is None:
         return None
-    word = characters(given)
+    word = characters(argument)
     digits = r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,9})?"
     match = None if word is None else re.fullmatch(digits, word)
     if match is None or int(match[1]) != NEWEST[0] or int(match[2]) > NEWEST[1]:
         newest = f"{NEWEST[0]}.{NEWEST[1]}"
-        raise ArgumentError(f"for_version: {shown(given)}; expected a version of oneDNN from '3.0' to '{newest}'")
+        raise ArgumentError(f"for_version: {shown(argument)}; expected a version of oneDNN from '3.0' to '{newest}'")
     return int(match[1]), int(match[2])

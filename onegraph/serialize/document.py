@@ -117,10 +117,10 @@ def json_string(value: object, where: str, choices: Sequence[str] = ()) -> str:
     return value
 
 
-def json_integer(value: object, where: str, least: int, most: int, what: str) -> int:
+def json_integer(value: object, where: str, least: int, most: int, noun: str) -> int:
     """``value`` as an integer from ``least`` to ``most``; FormatError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise FormatError(where, json_word(value), what)
+        raise FormatError(where, json_word(value), noun)
     return value
 
 
@@ -129,12 +129,12 @@ def json_identifier(value: object, where: str) -> int:
     return json_integer(value, where, 0, MAX_ID, ID)
 
 
-def json_integers(value: object, where: str, least: int, most: int, what: str) -> list[int]:
+def json_integers(value: object, where: str, least: int, most: int, noun: str) -> list[int]:
     """``value`` as an array of integers from ``least`` to ``most``; FormatError names the first that is none."""
     values = json_array(value, where)
     if not all(type(element) is int and least <= element <= most for element in values):
         for index, element in enumerate(values):
-            json_integer(element, f"{where}[{index}]", least, most, what)
+            json_integer(element, f"{where}[{index}]", least, most, noun)
     return cast("list[int]", values)
 
 
@@ -270,13 +270,13 @@ def json_strides(value: object, where: str) -> tuple[int, ...] | None:
     values = json_array(value, where)
     if len(values) > MAX_RANK:
         raise FormatError(where, counted(len(values), "stride"), f"at most {MAX_RANK}")
-    what = f"a number of elements, or {UNKNOWN} where it is unknown"
-    declared = json_integers(values, where, UNKNOWN, S64_MAX, what)
+    expected = f"a number of elements, or {UNKNOWN} where it is unknown"
+    declared = json_integers(values, where, UNKNOWN, S64_MAX, expected)
     if UNKNOWN in declared:
         return None
     for index, stride in enumerate(declared):
         if stride < 0:
-            raise FormatError(f"{where}[{index}]", stride, what)
+            raise FormatError(f"{where}[{index}]", stride, expected)
     return tuple(declared)
 
 

@@ -40,10 +40,10 @@ BESIDE = "the file with the constants, beside the JSON file"
 
 def as_path(path: object) -> Path:
     """``path`` as the Path of a graph file; ArgumentError if it has no name or ends in ``.npz``."""
-    found = path_of("path", path, "the path of a JSON file")
-    if not found.name or found.suffix == ".npz":
-        raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
-    return found
+    path_ = path_of("path", path, "the path of a JSON file")
+    if not path_.name or path_.suffix == ".npz":
+        raise ArgumentError(f"path: {shown(str(path_))}; expected the path of a JSON file")
+    return path_
 
 
 def read_file(path: Path, files: SourceFiles | None = None) -> bytes:
@@ -124,11 +124,11 @@ def open_part(
     return opened[0], False
 
 
-def read_constants(path: Path, found: Document, names: Names, files: SourceFiles | None = None) -> dict[int, Array]:
+def read_constants(path: Path, doc: Document, names: Names, files: SourceFiles | None = None) -> dict[int, Array]:
     """The contents of the constants, by tensor id.
 
     Args:
-        path, found, names: the JSON file and its contents.
+        path, doc, names: the JSON file and its contents.
         files: open the archive, in which the arrays then lie, mapped into memory; None for copies of the arrays.
 
     Raises:
@@ -139,7 +139,7 @@ def read_constants(path: Path, found: Document, names: Names, files: SourceFiles
         return {}
     place = path.with_name(names.data)
     uses: dict[int, TensorForm] = {use.id: use for use in names.tensors}
-    for op in found.ops:
+    for op in doc.ops:
         uses.update((use.id, use) for use in (*op.inputs, *op.outputs))
     arrays: dict[int, Array] = {}
     with explained_archive(place):

@@ -23,8 +23,8 @@ class ForVersion:
         given: ids of tensors that no op writes.
     """
 
-    def __init__(self, version: Version | None, wanted: Set[int], given: Set[int]) -> None:
-        self.version, self.wanted, self.given = version, wanted, given
+    def __init__(self, version: Version | None, wanted: Set[int], constant_ids: Set[int]) -> None:
+        self.version, self.wanted, self.given = version, wanted, constant_ids
 
     def writes(self, op: Op) -> bool:
         """Whether to write the op to the file.
@@ -82,7 +82,7 @@ class ForVersion:
         schema = None if self.version is None else edition(f"onednn-{self._version}").schema(op.kind)
         if schema is None:
             return {}
-        own, found = schema_of(op), {}
+        own, completed = schema_of(op), {}
         for attribute in schema.attributes:
             name = attribute.name
             default = (own.attribute(name) if own.has_attribute(name) else attribute).default
@@ -91,12 +91,12 @@ class ForVersion:
                 default = (default.value,) * len(strides) if isinstance(strides, tuple) else None
             # A given output_padding makes the shape check exact, so it is not added.
             if default is not None and name not in op.attrs and name != "output_padding":
-                found[name] = default
+                completed[name] = default
         scales, types = op.attrs.get("scales"), {t.dtype for t in (*op.inputs, *op.outputs) if t is not None}
         required = schema.has_attribute("zps") and schema.attribute("zps").required
         if required and "zps" not in op.attrs and isinstance(scales, tuple) and types & INTEGERS:
-            found["zps"] = (0,) * len(scales)
-        return found
+            completed["zps"] = (0,) * len(scales)
+        return completed
 
     def outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
         """The outputs of the op, without unused outputs at the end that the version lacks."""

@@ -56,9 +56,9 @@ def decode(text: str | bytes) -> object:
         if view.nbytes > MAX_BYTES:
             raise FormatError("text", f"{view.nbytes} bytes", f"at most {MAX_BYTES}")
         raw = view.tobytes()
-        what = other_format(raw)
-        if what:
-            raise FormatError("text", what, "JSON in UTF-8")
+        problem = other_format(raw)
+        if problem:
+            raise FormatError("text", problem, "JSON in UTF-8")
         try:
             text = raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -77,8 +77,8 @@ def decode(text: str | bytes) -> object:
             text = _NOT_FINITE.sub(_as_python, text)
             value = decoder.decode(text)
     except json.JSONDecodeError as error:
-        given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
-        raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
+        actual = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
+        raise FormatError(f"line {error.lineno} column {error.colno}", actual, f"JSON: {error.msg}") from None
     except _NumberError as error:
         where = _place(text, next((token.start() for token in _TOKENS.finditer(text) if token[0] == error.digits), 0))
         raise FormatError(where, error.given, error.expected) from None
@@ -112,9 +112,9 @@ def _too_deep(text: str) -> FormatError:
 class _NumberError(Exception):
     """A number that is refused: its digits, and the two parts of the message."""
 
-    def __init__(self, digits: str, given: str, expected: str) -> None:
-        self.digits, self.given, self.expected = digits, given, expected
-        super().__init__(given)
+    def __init__(self, digits: str, actual: str, expected: str) -> None:
+        self.digits, self.given, self.expected = digits, actual, expected
+        super().__init__(actual)
 
 
 def _integer(digits: str) -> int:
@@ -132,10 +132,10 @@ def _real(digits: str) -> float:
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    twice, seen = Twice(found), set()
+    by_key = dict(pairs)
+    if len(by_key) == len(pairs):
+        return by_key
+    twice, seen = Twice(by_key), set()
     for key, _ in pairs:
         if key in seen:
             twice.key = key
@@ -170,8 +170,8 @@ def _is_shallow(whole: object) -> bool:
             return True
         for value in level:
             if isinstance(value, Twice):
-                given = f"an object with the key {shown(value.key)} twice"
-                raise FormatError(_path(whole, value), given, "each key once")
+                problem = f"an object with the key {shown(value.key)} twice"
+                raise FormatError(_path(whole, value), problem, "each key once")
     return False
 
 

@@ -114,19 +114,19 @@ def read_names(whole: Json) -> Names:
 
 
 def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
-    found = []
+    pairs = []
     for index, value in enumerate(json_array(raw.get(key, []), f"{KEY}.{key}")):
         where = f"{KEY}.{key}[{index}]"
         entry = json_object(value, where)
         name = json_string(entry.get("name"), f"{where}.name")
         if not name or (key == "inputs" and name == "out"):
             raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
-        found.append((json_identifier(entry.get("id"), f"{where}.id"), name))
-    return tuple(found)
+        pairs.append((json_identifier(entry.get("id"), f"{where}.id"), name))
+    return tuple(pairs)
 
 
 def _variables(raw: Json) -> dict[int, str]:
-    found: dict[int, str] = {}
+    variables: dict[int, str] = {}
     taken: set[str] = set()
     outputs = {name for _, name in _pairs(raw, "outputs")}
     inputs = {number for number, _ in _pairs(raw, "inputs")}
@@ -134,24 +134,24 @@ def _variables(raw: Json) -> dict[int, str]:
         where = f"{KEY}.variables[{index}]"
         entry = json_object(value, where)
         number = json_identifier(entry.get("id"), f"{where}.id")
-        if number not in inputs or number in found:
+        if number not in inputs or number in variables:
             raise FormatError(f"{where}.id", json_word(number), "the id of an input, each once")
         next_value = json_string(entry["next"], f"{where}.next") if "next" in entry else ""
         if next_value and (next_value not in outputs or next_value in taken):
             raise FormatError(f"{where}.next", shown(next_value), "the name of an output, each once")
-        found[number] = next_value
+        variables[number] = next_value
         taken.add(next_value)
-    return found
+    return variables
 
 
 def _output_strides(raw: Json) -> dict[str, tuple[int, ...] | None]:
-    found = {}
+    strides = {}
     for index, value in enumerate(json_array(raw.get("outputs", []), f"{KEY}.outputs")):
         where = f"{KEY}.outputs[{index}]"
         entry = json_object(value, where)
         if "stride" in entry:
-            found[json_string(entry.get("name"), f"{where}.name")] = json_strides(entry["stride"], f"{where}.stride")
-    return found
+            strides[json_string(entry.get("name"), f"{where}.name")] = json_strides(entry["stride"], f"{where}.stride")
+    return strides
 
 
 def _key(number: str) -> int:

@@ -37,9 +37,9 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
 
 
 def read_tensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, LogicalTensor], what: str, *, whole: bool = True
+    path: str | os.PathLike[str], tensors: Mapping[str, LogicalTensor], noun: str, *, whole: bool = True
 ) -> dict[str, Array]:
-    """Read an array for each tensor from an ``.npz`` file, by name; ``what`` names the tensors in messages.
+    """Read an array for each tensor from an ``.npz`` file, by name; ``noun`` names the tensors in messages.
 
     ``whole`` is as for :func:`names_to_read`.
 
@@ -56,7 +56,7 @@ def read_tensors(
         with zipfile.ZipFile(place) as archive:
             refuse_twice(archive, place)
             members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
-            names = names_to_read(members, tensors, place, what, whole=whole)
+            names = names_to_read(members, tensors, place, noun, whole=whole)
             return {name: _read(archive, members[name], place, name, tensors[name]) for name in names}
     except OSError as error:
         raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
@@ -67,37 +67,37 @@ def read_tensors(
 
 
 def names_to_read(
-    found: Collection[str], tensors: Mapping[str, LogicalTensor], place: Path, what: str, *, whole: bool = True
+    members: Collection[str], tensors: Mapping[str, LogicalTensor], place: Path, noun: str, *, whole: bool = True
 ) -> list[str]:
     """The names of the tensors that a file has.
 
     Args:
-        found: names in the file.
+        members: names in the file.
         tensors: by name.
         place: the file.
-        what: names the tensors in messages.
+        noun: names the tensors in messages.
         whole: whether the file must have all of them and no others; else it must have one of them.
 
     Raises:
         FormatError: a name is missing or unknown.
     """
-    for name in found if whole else ():
+    for name in members if whole else ():
         if name not in tensors:
-            others = (
+            choices = (
                 "; strict=False leaves other arrays out"
-                if what == "variable" and not tensors.keys().isdisjoint(found)
+                if noun == "variable" and not tensors.keys().isdisjoint(members)
                 else ""
             )
-            raise FormatError(f"{place}: {name}", f"unknown {what}", f"one of {', '.join(tensors) or 'none'}{others}")
+            raise FormatError(f"{place}: {name}", f"unknown {noun}", f"one of {', '.join(tensors) or 'none'}{choices}")
     for name in tensors if whole else ():
-        if name not in found:
-            raise FormatError(f"{place}: {name}", "missing", f"an array for each {what} of the graph")
-    names = [name for name in tensors if name in found]
-    if not names and (tensors or found):
+        if name not in members:
+            raise FormatError(f"{place}: {name}", "missing", f"an array for each {noun} of the graph")
+    names = [name for name in tensors if name in members]
+    if not names and (tensors or members):
         expected = (
-            f"one of {', '.join(tensors)} at least" if tensors else f"a graph that has {what}s, and not constants alone"
+            f"one of {', '.join(tensors)} at least" if tensors else f"a graph that has {noun}s, and not constants alone"
         )
-        raise FormatError(str(place), f"no {what} of the graph", expected)
+        raise FormatError(str(place), f"no {noun} of the graph", expected)
     return names
 
 

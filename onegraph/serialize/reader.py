@@ -37,13 +37,13 @@ FOLLOWS = "which follows from the inputs"
 NOT_PRODUCED = "a tensor that ops read and none produces"
 
 
-def build(graph: DataGraph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
+def build(graph: DataGraph, doc: Document, names: Names, data: Mapping[int, Array]) -> None:
     """Fill an empty graph.
 
     Args:
         graph: the empty graph. If it is strict, every breach of the specification is refused; otherwise breaches that
             the library accepts are allowed.
-        found: the records of the file.
+        doc: the records of the file.
         names: names and editions of tensors and ops.
         data: contents of constants, by tensor id.
 
@@ -51,18 +51,18 @@ def build(graph: DataGraph, found: Document, names: Names, data: Mapping[int, Ar
         FormatError: the connections between ops are invalid, or a kind is unknown.
         SpecError: an op breaks the specification.
     """
-    _Building(graph, found, names, data).run()
+    _Building(graph, doc, names, data).run()
 
 
 class _Building:
-    def __init__(self, graph: DataGraph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
-        self.graph, self.found, self.names, self.data = graph, found, names, data
-        self.producers = producers(found.ops)
+    def __init__(self, graph: DataGraph, doc: Document, names: Names, data: Mapping[int, Array]) -> None:
+        self.graph, self.found, self.names, self.data = graph, doc, names, data
+        self.producers = producers(doc.ops)
         self.uses: dict[int, list[TensorForm]] = {}
-        for op in found.ops:
+        for op in doc.ops:
             for use in (*op.inputs, *op.outputs):
                 self.uses.setdefault(use.id, []).append(use)
-        self.typed = {use.id for op in found.ops if op.kind != "Wildcard" for use in (*op.inputs, *op.outputs)}
+        self.typed = {use.id for op in doc.ops if op.kind != "Wildcard" for use in (*op.inputs, *op.outputs)}
         wanted = {number for number, _ in (*names.inputs, *(names.outputs or ()))}
         for use in names.tensors:
             # A constant that no op reads and that has no contents is skipped.
@@ -207,10 +207,10 @@ class _Building:
         label = self._label(name)
         by = None if self.graph.strict else LenientInference
         checked = infer_op(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
-        found = list(checked.errors)
-        stale = [error for error in found if error.rule == OUTPUT_SHAPE and not self.graph.strict]
+        errors = list(checked.errors)
+        stale = [error for error in errors if error.rule == OUTPUT_SHAPE and not self.graph.strict]
         self.errors += [
-            replace(error, message=f"{form.where}: {error.message}") for error in found if error not in stale
+            replace(error, message=f"{form.where}: {error.message}") for error in errors if error not in stale
         ]
         if self.errors:  # the ops behind are checked too, with the types and shapes that the file gives
             self._results_of_file(form, label)
@@ -218,7 +218,7 @@ class _Building:
         self.notes += [_as_note(error, form.where) for error in stale]
         kept: Mapping[str, AttrValue] = dict(checked.attrs or {})
         shapes, known = checked.shapes, None
-        if not found:  # share one signature between equal ops, as the builder does, so that they compile only once
+        if not errors:  # share one signature between equal ops, as the builder does, so that they compile only once
             dtypes = tuple([tensor.dtype for tensor in outputs if tensor.dtype is not None])
             lenient = not self.graph.strict
             like = signature(
@@ -256,26 +256,29 @@ class _Building:
 
     def _read(self, form: OpForm) -> tuple[Edition, Schema, dict[str, object]]:
         """The edition that defines the op, its schema, and its attributes as a user would give them."""
-        given = self.names.op(form.id)
-        if given.edition:
-            editions = [edition(given.edition)]
+        record = self.names.op(form.id)
+        if record.edition:
+            editions = [edition(record.edition)]
         else:
             editions = [edition(self.graph.edition), edition(DEFAULT), edition("legacy-1")]
-        found = [(candidate, schema) for candidate in editions if (schema := candidate.schema(form.kind)) is not None]
-        if not given.edition and not any(candidate.name != "legacy-1" for candidate, _ in found):
+        candidates = [
+            (candidate, schema) for candidate in editions if (schema := candidate.schema(form.kind)) is not None
+        ]
+        if not record.edition and not any(candidate.name != "legacy-1" for candidate, _ in candidates):
             # The file may use an op name of legacy-1 with attribute names of the newest edition.
-            found += [
-                (edition(DEFAULT), BASE[base_of(schema).kind]) for _, schema in found if schema.dialect is not None
+            candidates += [
+                (edition(DEFAULT), BASE[base_of(schema).kind]) for _, schema in candidates if schema.dialect is not None
             ]
-        if not found:
+        if not candidates:
             fix = unknown_op(editions[0], form.kind)
             raise FormatError(f"{form.where}.kind", shown(form.kind), f"an op{'; ' if fix else ''}{fix}")
         names = [name for name in form.attrs if name not in LIBRARY_ATTRIBUTES]
         chosen, schema = next(
-            ((candidate, schema) for candidate, schema in found if all(map(schema.has_attribute, names))), found[0]
+            ((candidate, schema) for candidate, schema in candidates if all(map(schema.has_attribute, names))),
+            candidates[0],
         )
         attrs: dict[str, object] = {name: form.attrs[name][1] for name in names}
-        attrs.update({name: value for name, value in given.attrs.items() if name in attrs})
+        attrs.update({name: value for name, value in record.attrs.items() if name in attrs})
         padding = attrs.get("output_padding")
         if isinstance(padding, list) and len(padding) == 12 and not any(padding):
             # The library's default: 12 zeros, which is longer than any op needs.
@@ -292,9 +295,9 @@ class _Building:
         if not self.graph.strict:
             stale = [other for other in uses if other is not use and not compatible(inferred, other.shape)]
             uses = [other for other in uses if other not in stale]
-            for other in stale:
-                noted.add(OUTPUT_SHAPE, port, show(other.shape), f"{show(inferred)}, {FOLLOWS}")
-                self.notes.append(_as_note(noted.violations[-1], other.where))
+            for error in stale:
+                noted.add(OUTPUT_SHAPE, port, show(error.shape), f"{show(inferred)}, {FOLLOWS}")
+                self.notes.append(_as_note(noted.violations[-1], error.where))
         return self.names.shape(use.id, agreed_shape(shape, use, uses))
 
 

@@ -15,18 +15,18 @@ MAX_STRIDE = 2**48  # as for the inputs of the builder
 
 def producers(ops: Sequence[OpForm]) -> dict[int, int]:
     """Map each produced tensor id to the index of its op; FormatError if an op or two outputs share an id."""
-    found: dict[int, int] = {}
+    by_id: dict[int, int] = {}
     ids: dict[int, str] = {}
     for index, op in enumerate(ops):
         if op.id in ids:
             raise FormatError(f"{op.where}.id", op.id, f"an id of its own; it is that of {ids[op.id]}")
         ids[op.id] = op.where
         for use in op.outputs:
-            if use.id in found:
-                other = ops[found[use.id]].where
-                raise FormatError(f"{use.where}.id", use.id, f"an id of its own; {other} produces that tensor")
-            found[use.id] = index
-    return found
+            if use.id in by_id:
+                maker_place = ops[by_id[use.id]].where
+                raise FormatError(f"{use.where}.id", use.id, f"an id of its own; {maker_place} produces that tensor")
+            by_id[use.id] = index
+    return by_id
 
 
 def ordered(ops: Sequence[OpForm], producers: Mapping[int, int]) -> list[int]:
@@ -75,9 +75,9 @@ def declared_strides(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
     return next((use.strides for use in uses if use.strides is not None), None)
 
 
-def useful_strides(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
-    """``found`` if the strides are known, not dense row-major, and without overlapping elements; else None."""
-    if found is None or shape is None or None in shape or any(stride >= MAX_STRIDE for stride in found):
+def useful_strides(strides: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
+    """``strides`` if the strides are known, not dense row-major, and without overlapping elements; else None."""
+    if strides is None or shape is None or None in shape or any(stride >= MAX_STRIDE for stride in strides):
         return None
     dims = known_dims(shape)
-    return None if is_dense(dims, found) or overlaps(dims, found) else found
+    return None if is_dense(dims, strides) or overlaps(dims, strides) else strides

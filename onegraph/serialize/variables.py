@@ -52,19 +52,19 @@ def read_variables(path: Path, tensors: Mapping[str, LogicalTensor], *, whole: b
         return read_tensors(path, tensors, "variable", whole=whole)
     package = _safetensors()
     try:
-        found = dict(package.deserialize(path.read_bytes()))
+        tensors_read = dict(package.deserialize(path.read_bytes()))
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
     except package.SafetensorError as error:
         raise FormatError(str(path), shown(str(error)), "a file of safetensors") from None
     arrays = {}
-    for name in names_to_read(found, tensors, path, "variable", whole=whole):
+    for name in names_to_read(tensors_read, tensors, path, "variable", whole=whole):
         tensor = tensors[name]
-        given, wanted = found[name], (_NAMES[tensor.dtype.numpy.name], [*known_dims(tensor.shape)])
-        if (given["dtype"], [*given["shape"]]) != wanted:
-            given_type = f"{given['dtype']} {show(tuple(given['shape']))}"
+        stored_tensor, wanted = tensors_read[name], (_NAMES[tensor.dtype.numpy.name], [*known_dims(tensor.shape)])
+        if (stored_tensor["dtype"], [*stored_tensor["shape"]]) != wanted:
+            given_type = f"{stored_tensor['dtype']} {show(tuple(stored_tensor['shape']))}"
             raise FormatError(f"{path}: {name}", given_type, f"{wanted[0]} {show(tensor.shape)}")
-        arrays[name] = np.frombuffer(given["data"], tensor.dtype.numpy).reshape(wanted[1])
+        arrays[name] = np.frombuffer(stored_tensor["data"], tensor.dtype.numpy).reshape(wanted[1])
     return arrays
 
 

@@ -49,9 +49,9 @@ def of_word(word: str) -> DataGraph:
         if unpacked.unconsumed_tail or not unpacked.eof:
             raise ValueError("too long, or cut off")
         whole = json.loads(text)
-        found, names = document(whole["graph"]), read_names(whole["graph"])
+        doc, names = document(whole["graph"]), read_names(whole["graph"])
         graph = DataGraph(names.edition, strict=False)
-        build(graph, found, names, {int(number): _read(*one) for number, one in whole["data"].items()})
+        build(graph, doc, names, {int(number): _read(*one) for number, one in whole["data"].items()})
         roundings = whole["roundings"]
         graph._roundings = None if roundings is None else frozenset(map(str, roundings))
         graph._n_read = len(graph._ops) if whole["as_read"] is True else 0

@@ -72,10 +72,10 @@ def tensor_ids(graph: DataGraph) -> dict[int, int]:
 def op_ids(graph: DataGraph) -> dict[str, int]:
     """Map the name of each op of the graph to its id in the file."""
     order: tuple[int, ...] = () if graph._file is None else graph._file.op_order
-    given: Any = () if graph._file is None else graph._file.raw["graph"]
-    found = {graph.ops[place].name: raw["id"] for raw, place in zip(given, order, strict=True)}
-    numbers = _free({*found.values()})
-    return found | {op.name: next(numbers) for op in graph.ops[len(order) :]}
+    raw_ops: Any = () if graph._file is None else graph._file.raw["graph"]
+    ids = {graph.ops[place].name: raw["id"] for raw, place in zip(raw_ops, order, strict=True)}
+    numbers = _free({*ids.values()})
+    return ids | {op.name: next(numbers) for op in graph.ops[len(order) :]}
 
 
 def _free(taken: set[int]) -> Iterator[int]:
@@ -107,9 +107,9 @@ class _Writing:
         written = {tensor.id for op in graph.ops for tensor in op.outputs}
         wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
         self.known = ForVersion(version, wanted, {tensor.id for tensor in graph._tensors} - written)
-        given = {tensor.id for tensor in graph.inputs.values()}
+        input_ids = {tensor.id for tensor in graph.inputs.values()}
         self.constant = {graph.inputs[name].id for name in graph.constant_inputs}
-        self.returned = {t.id: t for t in graph.outputs.values() if t.id not in given and not t.constant}
+        self.returned = {t.id: t for t in graph.outputs.values() if t.id not in input_ids and not t.constant}
         self.is_lost = False  # whether a value of the loaded file changed and is now only under the key onegraph
 
     def form(self, data: str | None) -> Json:
@@ -124,9 +124,9 @@ class _Writing:
         }
         ports = {"input_ports": self._ports(graph.inputs.values()), "output_ports": self._ports(graph.outputs.values())}
         for key, right in ports.items():
-            given: Any = raw.get(key)
-            if unchanged and (self.version is None or (given is not None and self._are_right(given, right))):
-                form.update({key: given} if key in raw else {})
+            raw_value: Any = raw.get(key)
+            if unchanged and (self.version is None or (raw_value is not None and self._are_right(raw_value, right))):
+                form.update({key: raw_value} if key in raw else {})
             else:
                 form[key] = right
         if self.version is not None:
@@ -145,29 +145,29 @@ class _Writing:
         ids = dict.fromkeys(self.ids[tensor.id] for tensor in tensors)
         return [number for number in ids if number in self.written]
 
-    def _are_right(self, given: list[int], right: list[int]) -> bool:
+    def _are_right(self, actual: list[int], right: list[int]) -> bool:
         """Whether the ports of a file are those of the graph, ignoring repeated ports and constants."""
         constants = {self.ids[tensor.id] for tensor in self.graph._tensors if tensor.constant}
-        return {*given} - constants == {*right} - constants
+        return {*actual} - constants == {*right} - constants
 
     # Ops --------------------------------------------------------------------------------------------------------------
 
     def _ops(self) -> list[Json]:
         """The ops of the loaded file in file order, then the ops that were added later."""
-        found: list[Json] = []
+        forms: list[Json] = []
         graph, order = self.graph, () if self.origin is None else self.origin.op_order
-        given = self.raw.get("graph")
+        raw_graph = self.raw.get("graph")
         taken = set()
         uses = FileUses(graph, self.origin)
-        for raw, place in zip(given if isinstance(given, list) else (), order, strict=True):
+        for raw, place in zip(raw_graph if isinstance(raw_graph, list) else (), order, strict=True):
             op = graph.ops[place]
             self.known.hold(op)
             taken.add(raw["id"])
             if self.known.writes(op):
-                found.append(self._given_op(op, raw, uses))
+                forms.append(self._given_op(op, raw, uses))
         numbers = _free(taken)
-        found += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :] if self.known.writes(op)]
-        return found
+        forms += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :] if self.known.writes(op)]
+        return forms
 
     def _given_op(self, op: Op, raw: Any, uses: FileUses) -> Json:
         """An op of the loaded file: unchanged with unknown keys last, or completed if a version is given."""
@@ -215,11 +215,11 @@ class _Writing:
 
     def _completing(self, op: Op) -> dict[str, Json]:
         own = schema_of(op)
-        found = {}
+        attrs = {}
         for name, value in self.known.completing(op).items():
             schema = own if own.has_attribute(name) else base_of(own)  # the base also has later attributes
-            found[name] = self._attr(schema.attribute(name), value)
-        return found
+            attrs[name] = self._attr(schema.attribute(name), value)
+        return attrs
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
         kind = ATTR_TYPES[attribute.kind]

@@ -158,13 +158,13 @@ def execute_bare(
     call(lib.dnnl_graph_graph_finalize, native)
     call(lib.dnnl_graph_graph_filter, native, enum_value("graph_partition_policy_", policy))
     count = read(lib.dnnl_graph_graph_get_partition_num, "size_t", native)
-    found = ffi.new("dnnl_graph_partition_t[]", count)
+    partitions = ffi.new("dnnl_graph_partition_t[]", count)
     if count:
-        call(lib.dnnl_graph_graph_get_partitions, native, count, found)
+        call(lib.dnnl_graph_graph_get_partitions, native, count, partitions)
     values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
     values |= {t.id: t.value for op in graph.ops for t in op.inputs if t is not None and t.value is not None}
     tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs) if t is not None}
-    waiting, kinds = list(found), []
+    waiting, kinds = list(partitions), []
     while waiting:
         ready = next(one for one in waiting if all(port.id in values for port in _ports(one, "input")))
         waiting.remove(ready)
@@ -249,8 +249,8 @@ def _run_partition(partition: Any, values: dict[int, Array], tensors: Mapping[in
     query = lib.dnnl_graph_compiled_partition_query_logical_tensor
     inferred = [Native._of(read(query, "dnnl_graph_logical_tensor_t", compiled, one.id)) for one in outs]
     made = [strided_empty(known_dims(one.shape), one.strides or (), one.dtype.numpy) for one in inferred]
-    given = [_laid(tensors[one.id], stored(values[one.id])) for one in ins]
-    first = [Tensor(tensor, array) for tensor, array in zip(ins, given, strict=True)]
+    memories = [_laid(tensors[one.id], stored(values[one.id])) for one in ins]
+    first = [Tensor(tensor, array) for tensor, array in zip(ins, memories, strict=True)]
     last = [Tensor(tensor, array) for tensor, array in zip(inferred, made, strict=True)]
     tell("execute")
     stream = Stream()

@@ -52,15 +52,15 @@ def open_dims(graph: Graph) -> dict[str, list[tuple[str, int]]]:
     Raises:
         ArgumentError: the rank of an input is unknown.
     """
-    found: dict[str, list[tuple[str, int]]] = {}
+    open_axes: dict[str, list[tuple[str, int]]] = {}
     for name, tensor in graph.inputs.items():
         if tensor.shape is None:
             raise ArgumentError(f"input {name!r} has an unknown rank; give it a shape first, as by Graph.specialise")
         names = (graph._dims or {}).get(name) or [""] * len(tensor.shape)
         for axis, (dim, stated) in enumerate(zip(tensor.shape, names, strict=True)):
             if dim is None:
-                found.setdefault(stated or f"{name}:{axis}", []).append((name, axis))
-    return found
+                open_axes.setdefault(stated or f"{name}:{axis}", []).append((name, axis))
+    return open_axes
 
 
 def shapes_at(graph: Graph, sizes: Mapping[str, int]) -> dict[str, tuple[int | None, ...]]:
@@ -74,8 +74,8 @@ def shapes_at(graph: Graph, sizes: Mapping[str, int]) -> dict[str, tuple[int | N
     if places.keys() != sizes.keys():
         raise ArgumentError(f"sizes: {dict(sizes)}; expected {expected}")
     shapes = {name: [*(tensor.shape or ())] for name, tensor in graph.inputs.items()}
-    for dim, some in places.items():
-        for name, axis in some:
+    for dim, axes_of_dim in places.items():
+        for name, axis in axes_of_dim:
             shapes[name][axis] = integer(f"size of {dim!r}", sizes[dim], 0, 2**31 - 1)
     return {name: tuple(shape) for name, shape in shapes.items()}
 
@@ -111,8 +111,8 @@ def bench_sizes(
     drawn = [random_inputs(graph.specialise(shapes_at(graph, one)), seed) for one in combinations]
     graph, _ = with_known(graph, {name: drawn[0][name] for name in graph.constant_inputs})
     model = graph.compile(**{name: getattr(chosen, name) for name in Variant.__annotations__})
-    found = []
-    for one, inputs in zip(combinations, drawn, strict=True):
+    measurements = []
+    for combination, inputs in zip(combinations, drawn, strict=True):
         call = partial(model, *[inputs[name] for name in graph.inputs])
         before, start = model.cache_info(), perf_counter_ns()
         call()
@@ -122,5 +122,7 @@ def bench_sizes(
         if made == COMPILED:
             partitions = sum(part.executor == "oneDNN" for part in model.report().partitions)
         samples = [nanoseconds * 1e-9 for nanoseconds in sample(call, share, most)]
-        found.append(SizeMeasurement(one, first, samples, made, partitions, after.reason if made == COMPILED else ""))
-    return found
+        measurements.append(
+            SizeMeasurement(combination, first, samples, made, partitions, after.reason if made == COMPILED else "")
+        )
+    return measurements

@@ -43,32 +43,32 @@ def unnoticed_changes(
 
     After ``seconds`` no further op is changed; which ops are changed until then is random.
     """
-    found: list[Unnoticed] = []
+    unnoticed: list[Unnoticed] = []
     exact = _ExactValues(oracle.graph, oracle.given)
     order = [*places]
     np.random.default_rng(oracle.seed).shuffle(order)
     end = perf_counter() + seconds
     for done, place in enumerate(order):
         if perf_counter() > end:
-            return found, done
+            return unnoticed, done
         oracle.progress("changed ops", done, len(order))
         missed = _missed(oracle, place, exact, expected)
         if missed is not None:
-            found.append(missed)
+            unnoticed.append(missed)
     oracle.progress("changed ops", len(order), len(order))
-    return found, len(order)
+    return unnoticed, len(order)
 
 
 def _changes(op: Op, place: int, exact: _ExactValues) -> Iterator[Mutation]:
     """One change of each class that has an effect on the op."""
     inputs, results = exact.inputs(place), exact.wide(place)
-    some = False
+    is_changed = False
     for kind in CLASSES:
         change = mutation(kind, op, inputs, results)
         if change is not None:
-            some = True
+            is_changed = True
             yield change
-    last = None if some else moved(results)
+    last = None if is_changed else moved(results)
     if last is not None:
         yield last
 
@@ -100,13 +100,13 @@ def _outputs_with(
     """The outputs that a changed op changes, compared with their references."""
     names = {tensor.id: name for name, tensor in oracle.graph.outputs.items()}
     values: dict[int, Array] = {}
-    found = []
+    comparisons = []
     for number, op in enumerate(oracle.graph.ops[place:], place):
         if number == place:
             results = change.results
         elif any(tensor is not None and tensor.id in values for tensor in op.inputs):
-            given = zip(op.inputs, exact.inputs(number), strict=True)
-            inputs = [array if tensor is None else values.get(tensor.id, array) for tensor, array in given]
+            pairs = zip(op.inputs, exact.inputs(number), strict=True)
+            inputs = [array if tensor is None else values.get(tensor.id, array) for tensor, array in pairs]
             results = run_op(op, inputs, rounded=False)
         else:
             continue
@@ -117,15 +117,15 @@ def _outputs_with(
                 continue
             values[tensor.id] = result
             if tensor.id in names:
-                found.append(oracle.compare_one(names[tensor.id], tensor, result, expected[tensor.id]))
-    return tuple(found)
+                comparisons.append(oracle.compare_one(names[tensor.id], tensor, result, expected[tensor.id]))
+    return tuple(comparisons)
 
 
 class _ExactValues:
     """The exact reference of every tensor, computed again when it is first asked for."""
 
-    def __init__(self, graph: Graph, given: Mapping[int, Array]) -> None:
-        self.graph, self.values = graph, dict(given)
+    def __init__(self, graph: Graph, exact_values: Mapping[int, Array]) -> None:
+        self.graph, self.values = graph, dict(exact_values)
         self.producers = {tensor.id: place for place, op in enumerate(graph.ops) for tensor in op.outputs}
 
     def inputs(self, place: int) -> list[Array | None]:

@@ -129,10 +129,12 @@ def to_cpp(graph: Graph, *, seed: int = 0, policy: str = "fusion", fpmath_mode: 
     """
     graph, inputs = with_known(graph, random_inputs(graph, seed))
     step = bare_step(graph)
-    given = {**inputs, **graph._initial}
-    values = {tensor.id: given[name] for name, tensor in step.inputs.items()}
+    values_by_name = {**inputs, **graph._initial}
+    values = {tensor.id: values_by_name[name] for name, tensor in step.inputs.items()}
     values |= {t.id: t.value for op in step.ops for t in op.inputs if t is not None and t.value is not None}
-    expected = {tensor.id: array for tensor, array in zip(step.outputs.values(), _results(step, given), strict=True)}
+    expected = {
+        tensor.id: array for tensor, array in zip(step.outputs.values(), _results(step, values_by_name), strict=True)
+    }
     expected = {number: array for number, array in expected.items() if number not in values}
     count = sum(array.size for array in (*values.values(), *expected.values()))
     if count > MOST_ELEMENTS:
@@ -169,9 +171,9 @@ def save_cpp(graph: Graph, path: str | PathLike[str]) -> None:
     write_atomically(Path(path), lambda stream: stream.write(text))
 
 
-def _results(step: Graph, given: Mapping[str, Array]) -> Sequence[Array]:
-    found = run(step, given)
-    return [found[name] for name in step.outputs]
+def _results(step: Graph, values_by_name: Mapping[str, Array]) -> Sequence[Array]:
+    by_name = run(step, values_by_name)
+    return [by_name[name] for name in step.outputs]
 
 
 def _memory(tensor: LogicalTensor, array: Array) -> Array:

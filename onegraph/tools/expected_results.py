@@ -87,17 +87,17 @@ class ReferenceOracle:
         last: Mapping[int, int],
         wanted: Collection[int],
     ) -> None:
-        found = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
-        exact = run_op(op, [None if value is None else value.exact for value in found], rounded=False)
-        same = all(value is None or value.noisy is value.exact for value in found)
-        inputs = [None if value is None else value.noisy for value in found]
+        operands = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
+        exact = run_op(op, [None if value is None else value.exact for value in operands], rounded=False)
+        same = all(value is None or value.noisy is value.exact for value in operands)
+        inputs = [None if value is None else value.noisy for value in operands]
         disturbed_run = exact if same else run_op(op, inputs, rounded=False)
         if any(wide.shape != near.shape for wide, near in zip(exact, disturbed_run, strict=True)):
             disturbed_run = exact  # the contents decide the shape, as of NonZero
         unit = _unit(op)
-        given = [value.exact for value in found if value is not None]
-        terms = summed(schema_of(op), given, exact[0]) if exact else 1
-        inherited = any(value is not None and value.rounded for value in found)
+        exact_inputs = [value.exact for value in operands if value is not None]
+        terms = summed(schema_of(op), exact_inputs, exact[0]) if exact else 1
+        inherited = any(value is not None and value.rounded for value in operands)
         for tensor, wide, near in zip(op.outputs, exact, disturbed_run, strict=False):
             rounded = op.kind in ROUNDING or inherited
             precision = lowered(tensor.dtype, self.fpmath_mode)

@@ -163,13 +163,13 @@ def _answer(task: Mapping[str, object]) -> tuple[str, str]:
             return "no inputs", str(error)
         if task["bare"]:
             return _bare(graph, inputs, options, seed)
-        found = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
+        verification = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
     except Exception as error:  # any exception is a failure of the graph
         lines = str(error).splitlines()
         return "exception", f"{type(error).__name__}: {lines[0] if lines else ''}"
-    if found.agrees:
+    if verification.agrees:
         return "right", ""
-    where = "an output" if found.first is None else found.first.op
+    where = "an output" if verification.first is None else verification.first.op
     return "wrong", f"{where} is not what the reference has"
 
 
@@ -180,8 +180,8 @@ def _bare(graph: Graph, inputs: Mapping[str, Array], options: Mapping[str, objec
 
     graph, inputs = with_known(graph, inputs)
     mode = str(options.get("fpmath_mode") or "strict")
-    given = {**inputs, **graph._initial}
-    results, _ = execute_bare(bare_step(graph), given, str(options["policy"]), mode, lambda stage: None)
+    by_name = {**inputs, **graph._initial}
+    results, _ = execute_bare(bare_step(graph), by_name, str(options["policy"]), mode, lambda stage: None)
     wrong = [one.name for one in compared(graph, inputs, results, mode, seed) if not one.agrees]
     return ("wrong", f"output {wrong[0]!r} is not what the reference has") if wrong else ("right", "")
 

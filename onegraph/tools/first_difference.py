@@ -49,18 +49,20 @@ def first_difference(
     oracle.progress("bisection", steps, steps)
     part = beginning(graph, wrong)
     model = compiled(part)
-    found = next((one for one in _compared(oracle, part, model, expected) if not one.agrees), None)
-    if found is None:
+    difference = next((one for one in _compared(oracle, part, model, expected) if not one.agrees), None)
+    if difference is None:
         return None
-    tensor = part.outputs[found.name]
+    tensor = part.outputs[difference.name]
     op = next(op for op in graph.ops if any(result.id == tensor.id for result in op.outputs))
     label = f"{op.kind} {op.name!r}"
     partition = next((partition for partition in model.report().partitions if op.name in partition.names), None)
     try:
-        alone = {one.name: one.agrees for one in _compared(oracle, part, debug(part), expected)}.get(found.name)
+        alone = {one.name: one.agrees for one in _compared(oracle, part, debug(part), expected)}.get(difference.name)
     except OneGraphError:
         alone = None
-    return Difference(label, found, partition.ops if partition else (), partition.executor if partition else "", alone)
+    return Difference(
+        label, difference, partition.ops if partition else (), partition.executor if partition else "", alone
+    )
 
 
 def _compared(

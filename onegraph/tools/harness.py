@@ -137,10 +137,10 @@ class HarnessCase:
         Raises:
             FormatError, ArgumentError, SpecError: as for ``Graph.load`` and ``rewrite``; the message names the line.
         """
-        given = dict(self.options)
-        mb = int(given.pop("mb", "0"))
+        options = dict(self.options)
+        mb = int(options.pop("mb", "0"))
         try:
-            return _rewritten(JsonRewrite(Graph.load(self.path), lenient=True), mb=mb, **given)
+            return _rewritten(JsonRewrite(Graph.load(self.path), lenient=True), mb=mb, **options)
         except ArgumentError as error:
             raise ArgumentError(f"{self.line}: {error}") from None
 
@@ -206,12 +206,12 @@ def _combinations(
 ) -> Iterator[HarnessCase]:
     for values in product(*options.values()):
         pairs = zip(options, values, strict=True)
-        given = {
+        options_of_case = {
             name.replace("-", "_"): value
             for name, value in pairs
             if value not in ("", "undef") and (name, value) != ("mb", "0")
         }
-        yield HarnessCase(path, given, where, dict(knobs))
+        yield HarnessCase(path, options_of_case, where, dict(knobs))
 
 
 def _find_beside(harness: Path, name: str) -> Path:

@@ -74,7 +74,7 @@ def load(before: Snapshot, after: Snapshot, root: int) -> Load:
         sum(found.processes[pid].with_children for pid in tree(found.processes, root)) for found in (before, after)
     ]
     # The machine counts in ticks. One tick of each snapshot is no sign of load.
-    others = after.seconds - before.seconds - (own_seconds[1] - own_seconds[0]) - 2 * TICK
+    foreign = after.seconds - before.seconds - (own_seconds[1] - own_seconds[0]) - 2 * TICK
     ours, taken = tree(after.processes, root), defaultdict[str, float](float)
     for pid, process in after.processes.items():
         earlier = before.processes.get(pid)
@@ -82,22 +82,22 @@ def load(before: Snapshot, after: Snapshot, root: int) -> Load:
             taken[process.name] += process.seconds - (earlier.seconds if earlier else 0.0)
     most = sorted(taken.items(), key=lambda item: -item[1])[:SHOWN]
     shares = {name: round(100 * seconds / wall, 1) for name, seconds in most}
-    return {"all": round(max(0.0, 100 * others / wall), 1)} | {name: share for name, share in shares.items() if share}
+    return {"all": round(max(0.0, 100 * foreign / wall), 1)} | {name: share for name, share in shares.items() if share}
 
 
 def tree(processes: Mapping[int, Process], root: int) -> set[int]:
     """A process and its descendants."""
-    found, new = set(), {root} & processes.keys()
+    pids, new = set(), {root} & processes.keys()
     while new:
-        found |= new
-        new = {pid for pid, process in processes.items() if process.parent in new} - found
-    return found
+        pids |= new
+        new = {pid for pid, process in processes.items() if process.parent in new} - pids
+    return pids
 
 
-def described(found: Mapping[str, float]) -> str:
+def described(shares_by_name: Mapping[str, float]) -> str:
     """A load as text: ``48 % of one processor (python3 40 %, cc1plus 8 %)``, or ``1.9 processors (...)``."""
-    shares = ", ".join(f"{name} {share:g} %" for name, share in found.items() if name != "all")
-    total = found.get("all", 0.0)
+    shares = ", ".join(f"{name} {share:g} %" for name, share in shares_by_name.items() if name != "all")
+    total = shares_by_name.get("all", 0.0)
     amount = f"{total:g} % of one processor" if total <= 100 else f"{total / 100:.1f} processors"
     return amount + (f" ({shares})" if shares else "")
 
@@ -107,9 +107,9 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def lack_processors(found: Mapping[str, float], threads: int) -> bool:
+def lack_processors(shares: Mapping[str, float], threads: int) -> bool:
     """Whether so many threads had to share processors with each other or with a load."""
-    return threads > processors() - (found.get("all", 0.0) - BUSY) / 100
+    return threads > processors() - (shares.get("all", 0.0) - BUSY) / 100
 
 
 class LoadWatch:
@@ -121,8 +121,8 @@ class LoadWatch:
 
     def load(self) -> Load:
         """What has run since the creation of the object."""
-        found = load(self._before, snapshot(), os.getpid())
-        return self._hidden if self._hidden and found["all"] < BUSY else found
+        load_now = load(self._before, snapshot(), os.getpid())
+        return self._hidden if self._hidden and load_now["all"] < BUSY else load_now
 
 
 def load_by_work() -> Load:

@@ -30,20 +30,20 @@ class InputShapes:
 def sizes_of(
     ports: Sequence[ModelInput],
     fixed: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, Array] | None,
+    arrays: Mapping[str, Array] | None,
     pair: tuple[int, int],
 ) -> Iterator[InputShapes]:
     """The shapes of two runs; one if no dim is open.
 
     Args:
         ports: the inputs.
-        fixed, given: the shapes of some inputs, and arrays, which decide the first run.
+        fixed, arrays: the shapes of some inputs, and arrays, which decide the first run.
         pair: the two sizes of other open dims.
     """
     names = dict.fromkeys(name for port in ports for name in port.open_dims())
     batch = {port.open_dims()[0] for port in ports if port.dims and type(port.dims[0]) is not int}
     known: dict[str, int] = {}
-    shapes = {**{name: array.shape for name, array in (given or {}).items()}, **fixed}
+    shapes = {**{name: array.shape for name, array in (arrays or {}).items()}, **fixed}
     for port in ports:
         dims = zip(port.dims or (), shapes.get(port.name, ()), strict=False)
         sizes = [size for dim, size in dims if type(dim) is not int]
@@ -53,12 +53,12 @@ def sizes_of(
         for name in names:
             default = (BATCHES if name in batch else pair)[turn]
             sizes_by_name[name] = known[name] + turn if name in known else default
-        found = {}
+        shapes_found = {}
         for port in ports:
             shape = port.shape(sizes_by_name)
-            found[port.name] = shapes.get(port.name, UNKNOWN_RANK) if shape is None else shape
+            shapes_found[port.name] = shapes.get(port.name, UNKNOWN_RANK) if shape is None else shape
         label = ", ".join(f"{name} {size}" for name, size in sizes_by_name.items()) or "known dims"
-        yield InputShapes(found, label)
+        yield InputShapes(shapes_found, label)
         if not names:
             return
 

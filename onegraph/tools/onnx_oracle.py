@@ -65,8 +65,8 @@ class ModelOracle:
         noise = [self._exact(self._disturbed(inputs, place)) for place in range(DISTURBED)]
         answers = []
         for place, result in enumerate(exact.results):
-            others = [run.results[place] for run in noise if not run.error]
-            answers.append(Answer(result, None if peer is None or peer.error else peer.results[place], others))
+            noisy_results = [run.results[place] for run in noise if not run.error]
+            answers.append(Answer(result, None if peer is None or peer.error else peer.results[place], noisy_results))
         return Answers(tuple(answers))
 
     def _choose(self, inputs: Mapping[str, Array]) -> None:
@@ -105,16 +105,16 @@ class ModelOracle:
     def _disturbed(self, inputs: Mapping[str, Array], place: int) -> dict[str, Array]:
         """The inputs, wide if the oracle is, with errors of one rounding."""
         rng = np.random.default_rng(place)
-        found = {}
+        disturbed = {}
         for name, array in inputs.items():
             rounding = ROUNDINGS.get(array.dtype.name)
             if rounding is None:
-                found[name] = array
+                disturbed[name] = array
                 continue
             unit = max(rounding.unit, STEPS if self.rounds else 0.0, 2.0**-23)
             moved = array.astype(np.float64) * (1 + unit * rng.uniform(-1, 1, array.shape))
-            found[name] = moved if self._wide is not None else moved.astype(array.dtype)
-        return found
+            disturbed[name] = moved if self._wide is not None else moved.astype(array.dtype)
+        return disturbed
 
 
 def _wider(inputs: Mapping[str, Array], types: Mapping[int, int]) -> dict[str, Array]:

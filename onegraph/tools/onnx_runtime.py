@@ -42,10 +42,10 @@ class Runtime:
 
     def run(self, model: Path, inputs: Mapping[str, Array]) -> Ran:
         """Run a model, whose file is read at the first call."""
-        given, made = self._folder / "given.npz", self._folder / "made.npz"
+        inputs_path, made = self._folder / "given.npz", self._folder / "made.npz"
         stored: dict[str, Any] = {f"_{name}": array for name, array in inputs.items()}
-        np.savez(given, **stored)
-        done = self._worker.run({"model": str(model), "given": str(given), "made": str(made)}, TIME_LIMIT)
+        np.savez(inputs_path, **stored)
+        done = self._worker.run({"model": str(model), "given": str(inputs_path), "made": str(made)}, TIME_LIMIT)
         if done.outcome != "done":
             return Ran((), f"{done.outcome}: {done.detail}" if done.outcome != "error" else done.detail)
         with np.load(made) as results:
@@ -79,8 +79,8 @@ def main() -> None:
         try:
             if task["model"] not in sessions:
                 sessions[task["model"]] = _session(onnxruntime, task["model"])
-            with np.load(task["given"]) as given:
-                inputs = {name[1:]: given[name] for name in given.files}
+            with np.load(task["given"]) as archive:
+                inputs = {name[1:]: archive[name] for name in archive.files}
             results = sessions[task["model"]].run(None, inputs)
             stored: dict[str, Any] = {f"_{place}": np.asarray(result) for place, result in enumerate(results)}
             np.savez(task["made"], **stored)

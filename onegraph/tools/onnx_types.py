@@ -41,7 +41,7 @@ class ModelInput:
 
 def inputs_of(model: onnx.ModelProto) -> list[ModelInput] | None:
     """The inputs of a model that a caller gives; None if one is no tensor."""
-    found = []
+    inputs = []
     known = {one.name for one in model.graph.initializer}
     for port in model.graph.input:
         if port.name in known:
@@ -54,8 +54,8 @@ def inputs_of(model: onnx.ModelProto) -> list[ModelInput] | None:
             dims = tuple(
                 one.dim_value if one.HasField("dim_value") else one.dim_param or None for one in tensor.shape.dim
             )
-        found.append(ModelInput(port.name, tensor.elem_type, dims))
-    return found
+        inputs.append(ModelInput(port.name, tensor.elem_type, dims))
+    return inputs
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -104,13 +104,13 @@ def _retype_nodes(nodes: Any, types: Mapping[int, int]) -> None:
                 _retype_tensor(tensor, types)
 
 
-def _retype_type(found: onnx.TypeProto, types: Mapping[int, int]) -> None:
+def _retype_type(type_proto: onnx.TypeProto, types: Mapping[int, int]) -> None:
     for field in ("tensor_type", "sparse_tensor_type"):
-        if found.HasField(field) and getattr(found, field).elem_type in types:
-            getattr(found, field).elem_type = types[getattr(found, field).elem_type]
+        if type_proto.HasField(field) and getattr(type_proto, field).elem_type in types:
+            getattr(type_proto, field).elem_type = types[getattr(type_proto, field).elem_type]
     for field in ("sequence_type", "optional_type"):
-        if found.HasField(field):
-            _retype_type(getattr(found, field).elem_type, types)
+        if type_proto.HasField(field):
+            _retype_type(getattr(type_proto, field).elem_type, types)
 
 
 def _retype_tensor(tensor: onnx.TensorProto, types: Mapping[int, int]) -> None:

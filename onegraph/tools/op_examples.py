@@ -69,10 +69,10 @@ def _uses(chosen: Edition, schema: Schema) -> Iterator[_Use]:
 
 @cache
 def _cases() -> dict[str, list[Case]]:
-    found: dict[str, list[Case]] = {}
+    cases: dict[str, list[Case]] = {}
     for case in CASES:
-        found.setdefault(case.kind, []).append(case)
-    return found
+        cases.setdefault(case.kind, []).append(case)
+    return cases
 
 
 def _tensor(array: Array) -> LogicalTensor:

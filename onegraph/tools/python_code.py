@@ -83,36 +83,36 @@ def load_python(path: str | PathLike[str]) -> Graph:
     """
     path_of("path", path, PYTHON_FILE)
     try:
-        found = runpy.run_path(str(path), run_name="__onegraph__")
+        namespace = runpy.run_path(str(path), run_name="__onegraph__")
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # the file may raise anything
         raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error
-    if has_type(found.get("g"), Graph):
-        graph: Graph = found["g"]
+    if has_type(namespace.get("g"), Graph):
+        graph: Graph = namespace["g"]
         return graph
-    graphs = {name: value for name, value in found.items() if has_type(value, Graph)}
+    graphs = {name: value for name, value in namespace.items() if has_type(value, Graph)}
     if len({id(value) for value in graphs.values()}) != 1:
-        given = f"the graphs {', '.join(graphs)}" if graphs else "no graph"
-        raise FormatError(str(path), given, "a variable g that is a Graph")
+        actual = f"the graphs {', '.join(graphs)}" if graphs else "no graph"
+        raise FormatError(str(path), actual, "a variable g that is a Graph")
     return next(iter(graphs.values()))
 
 
 def unsaid(graph: Graph) -> str:
     """A text that names the details in the file of a graph which :func:`to_python` cannot express; may be empty."""
     raw: Any = {} if graph._file is None else graph._file.raw
-    found = [
+    parts_unsaid = [
         f"{key} {raw[key]}"
         for key, usual in (("fpmath_mode", "strict"), ("engine_kind", "cpu"))
         if raw.get(key, usual) != usual
     ]
     if raw.get("fpmath_mode_apply_to_int") in ("true", 1):
-        found.append("fpmath_mode_apply_to_int")
+        parts_unsaid.append("fpmath_mode_apply_to_int")
     uses = [use for op in raw.get("graph", ()) for use in (*op.get("inputs", ()), *op.get("outputs", ()))]
     numbers = sorted({use["id"] for use in uses if use.get("property_type") == "host_scalar"})
     if numbers:
-        found.append(f"host_scalar of tensors {', '.join(map(str, numbers))}")
-    return ", ".join(found)
+        parts_unsaid.append(f"host_scalar of tensors {', '.join(map(str, numbers))}")
+    return ", ".join(parts_unsaid)
 
 
 class _Code:
@@ -257,12 +257,12 @@ class _Code:
         # Take the shortest call that makes the same op.
         for count, wanted in product((None, len(types)), (None, *dict.fromkeys(types))):
             try:
-                found = signature(
+                inferred = signature(
                     chosen, op.kind, attrs, op.inputs, dtype=wanted, n_outputs=count, lenient=not self.strict
                 )
             except SpecError:
                 continue
-            if list(found.dtypes) == types and list(found.shapes) == shapes:
+            if list(inferred.dtypes) == types and list(inferred.shapes) == shapes:
                 options += [] if wanted is None else [f"dtype=og.{wanted}"]
                 return options + ([] if count is None else [f"outputs=[{listed}]"])
         outputs = ", ".join(f"{tensor.dtype} {shown(tensor.shape)}" for tensor in op.outputs)

@@ -98,18 +98,18 @@ def _excluded(graph: Graph, exclude: object) -> set[str]:
     patterns = None if text(exclude) is not None else elements(exclude)
     if patterns is None:
         raise ArgumentError(f"quantize: exclude: {shown(exclude)}; expected a list of names of ops")
-    found: set[str] = set()
-    for index, given in enumerate(patterns):
-        pattern = text(given)
+    excluded: set[str] = set()
+    for index, entry in enumerate(patterns):
+        pattern = text(entry)
         meant = [op for op in graph.ops if pattern is not None and fnmatchcase(own_name(op), pattern)]
         names = {own_name(op) for op in meant if op.kind in KINDS}
         if not names:
-            others = ", ".join(dict.fromkeys(op.kind for op in meant))
-            what = f"names {others}, which quantize leaves alone" if others else "is no op"
+            kinds = ", ".join(dict.fromkeys(op.kind for op in meant))
+            problem = f"names {kinds}, which quantize leaves alone" if kinds else "is no op"
             known = ", ".join([own_name(op) for op in graph.ops if op.kind in KINDS][:12])
-            raise ArgumentError(f"quantize: exclude[{index}]: {shown(given)} {what}; expected one of {known}")
-        found |= names
-    return found
+            raise ArgumentError(f"quantize: exclude[{index}]: {shown(entry)} {problem}; expected one of {known}")
+        excluded |= names
+    return excluded
 
 
 class _Coder:
@@ -158,9 +158,9 @@ class _Quantizing:
         reason = f"its error {error:.2%} is above the limit {limit:.2%}" if error > limit else ""
         return QuantizedOp(own_name(op), coder.dtype, coder.scale, coder.zero, error, reason)
 
-    def _is_read_as_codes(self, one: int, read: Uses) -> bool:
+    def _is_read_as_codes(self, value_id: int, read: Uses) -> bool:
         """Whether an op that is quantized reads a tensor, whose other readers follow then."""
-        return any(op.id in self._done and op.inputs[0].id == one for op in read.consumers.get(one, ()))  # type: ignore[union-attr]
+        return any(op.id in self._done and op.inputs[0].id == value_id for op in read.consumers.get(value_id, ()))  # type: ignore[union-attr]
 
     def graph(self) -> Graph:
         """The quantized graph."""
@@ -215,8 +215,8 @@ def _coded_weights(op: Op) -> tuple[Array, Array, float, int]:
     numbers = np.asarray(weights.value, np.float32)
     if not np.isfinite(numbers).all():
         raise ArgumentError(f"{op.kind} {op.name!r}: weights with NaN or infinities; expected finite ones to quantize")
-    others = tuple(place for place in range(numbers.ndim) if place != axis)
-    largest = np.abs(numbers).max(axis=others)
+    other_axes = tuple(place for place in range(numbers.ndim) if place != axis)
+    largest = np.abs(numbers).max(axis=other_axes)
     scales = np.where(largest > 0, np.maximum(largest / 127, np.float32(1e-30)), 1).astype(np.float32)
     shape = [1] * numbers.ndim
     shape[axis] = -1

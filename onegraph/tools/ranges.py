@@ -71,7 +71,7 @@ def ranges(
     """
     feeds = [_feed(graph, f"samples[{index}]", sample) for index, sample in enumerate(_listed(samples))]
     inside = [tensor for tensor in tensors if all(tensor is not own for own in graph.inputs.values())]
-    found = {tensor.id: NumberRange() for tensor in tensors}
+    ranges_by_id = {tensor.id: NumberRange() for tensor in tensors}
     model = Graph.compile(returning(graph, inside)) if inside else None
     for step in (NumberRange.widen, NumberRange.fill) if histograms else (NumberRange.widen,):
         for index, feed in enumerate(feeds):
@@ -83,8 +83,8 @@ def ranges(
                     raise ArgumentError(
                         f"samples[{index}]: {tensor.name!r} has NaN or infinities; expected samples with finite numbers"
                     )
-                step(found[tensor.id], numbers)
-    return found
+                step(ranges_by_id[tensor.id], numbers)
+    return ranges_by_id
 
 
 def _given(
@@ -101,12 +101,12 @@ def _listed(samples: object) -> list[object]:
     if is_numpy(samples) or entries(samples) is not None:
         raise ArgumentError(f"samples: {shown(samples)}; {expected}")
     try:
-        found = [*samples]  # type: ignore[misc]
+        listed = [*samples]  # type: ignore[misc]
     except TypeError:
         raise ArgumentError(f"samples: {shown(samples)}; {expected}") from None
-    if not found:
+    if not listed:
         raise ArgumentError("samples: none; expected the inputs of one call at least")
-    return found
+    return listed
 
 
 def _feed(graph: Graph, where: str, sample: object) -> dict[str, Array]:

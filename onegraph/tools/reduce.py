@@ -221,14 +221,14 @@ def _single_dims(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int
     places = [(number, axis, dim) for number, dims in sizes.items() for axis, dim in enumerate(dims) if dim > 1]
     for number, axis, dim in places:
         for new in {1, dim // 2, dim - 1} - {dim}:
-            one = _replace_dim(sizes[number], axis, new)
-            yield _sized({number: one}, vectors)
+            smaller = _replace_dim(sizes[number], axis, new)
+            yield _sized({number: smaller}, vectors)
             if number in sources:
-                yield _along(graph, {number: one}, vectors, axis, dim - new)
-    for (number, axis, dim), (other, other_axis, other_dim) in combinations(places, 2):
-        if number != other and dim == other_dim:
+                yield _along(graph, {number: smaller}, vectors, axis, dim - new)
+    for (number, axis, dim), (second, other_axis, other_dim) in combinations(places, 2):
+        if number != second and dim == other_dim:
             yield _sized(
-                {number: _replace_dim(sizes[number], axis, 1), other: _replace_dim(sizes[other], other_axis, 1)},
+                {number: _replace_dim(sizes[number], axis, 1), second: _replace_dim(sizes[second], other_axis, 1)},
                 vectors,
             )
 
@@ -259,22 +259,22 @@ def _replace_dim(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:
 
 def _with_dim(op: Op, old: int, new: int) -> Mapping[str, AttrValue]:
     """The attributes with ``new`` in the place of ``old`` in shapes; ``groups`` of ``old`` goes if ``new`` is 1."""
-    found = {name: value for name, value in op.attrs.items() if (name, value, new) != ("groups", old, 1)}
+    attrs = {name: value for name, value in op.attrs.items() if (name, value, new) != ("groups", old, 1)}
     for name in SHAPES:
-        value = found.get(name)
+        value = attrs.get(name)
         if isinstance(value, tuple):
-            found[name] = tuple(new if dim == old else int(dim) for dim in value)
-    return found
+            attrs[name] = tuple(new if dim == old else int(dim) for dim in value)
+    return attrs
 
 
 def _with_less(op: Op, axis: int, less: int) -> Mapping[str, AttrValue]:
     """The attributes with the dim along an axis reduced in shapes."""
-    found = dict(op.attrs)
+    attrs = dict(op.attrs)
     for name in SHAPES:
-        value = found.get(name)
+        value = attrs.get(name)
         if isinstance(value, tuple):
-            found[name] = _less([int(dim) for dim in value], axis, less)
-    return found
+            attrs[name] = _less([int(dim) for dim in value], axis, less)
+    return attrs
 
 
 def _less(dims: Sequence[int], axis: int, less: int) -> tuple[int, ...]:

@@ -48,11 +48,11 @@ def run_op(
         LibraryError: there is no usable oneDNN library.
     """
     schema = edition_named(DEFAULT if edition is None else edition).schema(kind)
-    given = elements(arrays)
+    listed = elements(arrays)
     graph = Graph(DEFAULT if edition is None else edition)
     inputs: list[LogicalTensor | None] = []
     values: dict[str, Array] = {}
-    for index, array in enumerate([arrays] if given is None else given):
+    for index, array in enumerate([arrays] if listed is None else listed):
         if array is None:
             inputs.append(None)
             continue

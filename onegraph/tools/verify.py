@@ -141,8 +141,8 @@ def _contents(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     first = dict(graph._initial)
     if all(np.any(first[name]) for name in graph._next):
         return first
-    found = run(graph._as_step(), {**inputs, **first})
-    following = {name: found[output] for name, output in graph._next.items()}
+    results = run(graph._as_step(), {**inputs, **first})
+    following = {name: results[output] for name, output in graph._next.items()}
     known = all(np.isfinite(array.astype(np.float64)).all() for array in following.values())
     return {**first, **following} if known else first
 

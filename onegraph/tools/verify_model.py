@@ -60,7 +60,7 @@ def verify_model(
         ArgumentError: an argument is wrong.
     """
     path = path_of("model", model, "the path of a model")
-    given = None if inputs is None else dict(as_dict("inputs", inputs, "a dictionary by names"))
+    known_inputs = None if inputs is None else dict(as_dict("inputs", inputs, "a dictionary by names"))
     fixed = {} if shapes is None else {name: tuple(one) for name, one in as_dict("shapes", shapes, "shapes").items()}
     start = integer("seed", seed, 0, 2**31)
     if not is_installed():
@@ -72,7 +72,7 @@ def verify_model(
     with runtime() as (runner, folder):
         oracle = ModelOracle(path, folder, runner)
         judge = _ModelJudge(path, ports, oracle, start, options)
-        return judge.judge(given, fixed)
+        return judge.judge(known_inputs, fixed)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class _ModelJudge:
     contents: list[str] = field(default_factory=list)
     compared: int = 0
 
-    def judge(self, given: dict[str, Array] | None, fixed: Mapping[str, tuple[int, ...]]) -> Judgement:
+    def judge(self, first_inputs: dict[str, Array] | None, fixed: Mapping[str, tuple[int, ...]]) -> Judgement:
         from .. import onnx as front_end
 
         try:
@@ -97,7 +97,7 @@ class _ModelJudge:
         except OneGraphError as error:
             executable = None
             self._fail("load", error)
-        first = self._first(executable, given, fixed)
+        first = self._first(executable, first_inputs, fixed)
         if first is not None and executable is not None:
             self._run(executable, first[0], first[1], AGAIN)
             self._run(front_end.load(self.path).compile(**self.options), first[0], first[1], "given, a second load")
@@ -105,32 +105,32 @@ class _ModelJudge:
         return Judgement(self.oracle.name, tuple(self.findings), self.compared, tuple(self.contents), tuple(self.notes))
 
     def _first(
-        self, executable: Executable | None, given: dict[str, Array] | None, fixed: Mapping[str, tuple[int, ...]]
+        self, executable: Executable | None, first_inputs: dict[str, Array] | None, fixed: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], str] | None:
         """Run all contents at both sizes; returns the inputs of the first run, and its label."""
         for pair in PAIRS:
             first, refused = None, []
-            for sizes in sizes_of(self.ports, fixed, given, pair):
-                ready, reason = self._ready(sizes, given if first is None else None)
+            for sizes in sizes_of(self.ports, fixed, first_inputs, pair):
+                ready, reason = self._ready(sizes, first_inputs if first is None else None)
                 if ready is None:
                     refused.append(f"{sizes.label}: ONNX Runtime runs no inputs, so not judged: {reason}")
                     continue
                 if executable is not None:
                     self._run_all(executable, ready, sizes.label)
                 first = first or (ready, sizes.label)
-            if first is not None or fixed or given is not None:
+            if first is not None or fixed or first_inputs is not None:
                 break
         self.notes += refused
         return first
 
-    def _fail(self, what: str, error: Exception, run: str = "the file", contents: str = "no inputs") -> None:
+    def _fail(self, subject: str, error: Exception, run: str = "the file", contents: str = "no inputs") -> None:
         line = str(error).strip().splitlines()[0][:300]
-        self.findings.append(Finding(what, run, contents, "error", f"{type(error).__name__}: {line}", "results"))
+        self.findings.append(Finding(subject, run, contents, "error", f"{type(error).__name__}: {line}", "results"))
 
-    def _ready(self, sizes: InputShapes, given: dict[str, Array] | None) -> tuple[dict[str, Array] | None, str]:
+    def _ready(self, sizes: InputShapes, first_inputs: dict[str, Array] | None) -> tuple[dict[str, Array] | None, str]:
         """Inputs of these sizes that ONNX Runtime takes; None, and its reason, if it takes none."""
         reason = ""
-        for inputs in [given] if given is not None else ordinary(self.path, self.ports, sizes, self.seed):
+        for inputs in [first_inputs] if first_inputs is not None else ordinary(self.path, self.ports, sizes, self.seed):
             answer = self.oracle.answer(inputs)
             if not answer.error:
                 return inputs, ""
@@ -175,22 +175,24 @@ class _ModelJudge:
             if contents == UNORDERED and got.dtype.kind in "iub":
                 continue  # ONNX says nothing about the place of a NaN in an order
             self.compared += 1
-            found = compare(got, wanted, got.dtype.name, name=name, run=run, contents=contents, loose=self.oracle.loose)
-            if found is not None and found.problem == "NaN" and self._keeps_nan(inputs, name, found):
-                self.notes.append(f"{name} ({run}, {contents}): ONNX Runtime drops the NaN at {list(found.where)}")
-            elif found is not None:
-                self.findings.append(found)
+            mismatch = compare(
+                got, wanted, got.dtype.name, name=name, run=run, contents=contents, loose=self.oracle.loose
+            )
+            if mismatch is not None and mismatch.problem == "NaN" and self._keeps_nan(inputs, name, mismatch):
+                self.notes.append(f"{name} ({run}, {contents}): ONNX Runtime drops the NaN at {list(mismatch.where)}")
+            elif mismatch is not None:
+                self.findings.append(mismatch)
             if write and got.flags.writeable and got.dtype.kind in "fiu":
                 got.fill(1)
 
-    def _keeps_nan(self, inputs: dict[str, Array], name: str, found: Finding) -> bool:
+    def _keeps_nan(self, inputs: dict[str, Array], name: str, mismatch: Finding) -> bool:
         """Whether the formulas of the specification give NaN too, where ONNX Runtime gives a number."""
         from .. import onnx as front_end
         from ..reference import run
 
         try:
             graph: Graph = front_end.load(self.path)
-            return bool(np.isnan(np.asarray(run(graph, inputs)[name][found.where], np.float64)))
+            return bool(np.isnan(np.asarray(run(graph, inputs)[name][mismatch.where], np.float64)))
         except (OneGraphError, NotImplementedError):
             return False
 

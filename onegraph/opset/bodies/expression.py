@@ -16,7 +16,7 @@ class Expression(ABC):
     """
 
     @abstractmethod
-    def op(self, kind: str, *others: Operand) -> Expression:
+    def op(self, kind: str, *operands: Operand) -> Expression:
         """The result of an elementwise op of this name, without attributes, on this tensor and others."""
 
     @abstractmethod

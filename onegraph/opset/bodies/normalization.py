@@ -121,8 +121,8 @@ def batch_norm_backward(
     axes = [axis for axis in range(rank) if axis != channel]
     root = _root(call, variance.along(channel, rank))
     normalized = (src - mean.along(channel, rank)) / root
-    given = diff if gamma is None or call.n_outputs == 1 else diff * gamma.along(channel, rank)
-    d_src = _normalized_gradient(normalized, given, root, axes)
+    scaled = diff if gamma is None or call.n_outputs == 1 else diff * gamma.along(channel, rank)
+    d_src = _normalized_gradient(normalized, scaled, root, axes)
     return d_src, *_affine_gradients(normalized, diff, axes)
 
 
@@ -167,8 +167,8 @@ def layer_norm_backward(
     axes = range(_begin(call), rank)
     root = _root(call, variance.unsqueeze(axes))
     normalized = (src - mean.unsqueeze(axes)) / root
-    given = diff * gamma if gamma is not None and call.flag("use_affine") else diff
-    d_src = _normalized_gradient(normalized, given, root, axes)
+    scaled = diff * gamma if gamma is not None and call.flag("use_affine") else diff
+    d_src = _normalized_gradient(normalized, scaled, root, axes)
     return d_src, *_affine_gradients(normalized, diff, range(rank - 1))
 
 

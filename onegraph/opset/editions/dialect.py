@@ -151,15 +151,15 @@ def edition_words(
         return finding
     words = vocabulary(schema, base)
     where = words.get(finding.where, finding.where)
-    given = finding.given
-    if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)):
-        given = swap_channels(tuple(given), format_of(schema, attrs))
-        given = list(given or ()) if isinstance(finding.given, list) else given
-    elif isinstance(given, str):
-        given = in_words(given, words)
+    value = finding.given
+    if attrs is not None and where in dialect.swapped and isinstance(value, (list, tuple)):
+        value = swap_channels(tuple(value), format_of(schema, attrs))
+        value = list(value or ()) if isinstance(finding.given, list) else value
+    elif isinstance(value, str):
+        value = in_words(value, words)
     return finding._replace(
         where=where,
-        given=given,
+        given=value,
         expected=in_words(finding.expected, words),
         fix=in_words(finding.fix, words),
         format=words.get(finding.format, finding.format),

@@ -120,8 +120,8 @@ def as_static(kind: str, name: str) -> View:
     """A view as base op ``kind``, with the contents of input ``name`` as an attribute; None while they are unknown."""
 
     def view(call: Call) -> Call | None:
-        found = contents(call, name)
-        return None if found is None else Call(BASES[kind], {**call.given, name: found}, call.inputs[:1])
+        known = contents(call, name)
+        return None if known is None else Call(BASES[kind], {**call.given, name: known}, call.inputs[:1])
 
     return view
 
@@ -139,9 +139,9 @@ def vector(name: str) -> Rule:
 
 def shape_values(call: Call) -> Iterable[RuleFinding]:
     """No dim is below -1."""
-    found = contents(call, "shape")
-    if found is not None and any(dim < -1 for dim in found):
-        yield RuleFinding("shape", list(found), "dims of -1 or more")
+    dims = contents(call, "shape")
+    if dims is not None and any(dim < -1 for dim in dims):
+        yield RuleFinding("shape", list(dims), "dims of -1 or more")
 
 
 def order_length(call: Call) -> Iterable[RuleFinding]:

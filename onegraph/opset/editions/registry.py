@@ -93,10 +93,10 @@ class Edition:
     def renamed(self, kind: str) -> str | None:
         """The op of this edition that another edition calls ``kind``; None if there is none."""
         for name in EDITIONS:
-            other = edition(name).schema(kind)
-            found = None if other is None else self.meaning(base_of(other))
-            if found is not None:
-                return found.kind
+            schema = edition(name).schema(kind)
+            base = None if schema is None else self.meaning(base_of(schema))
+            if base is not None:
+                return base.kind
         return None
 
     def page(self, schema: Schema) -> str:
@@ -158,8 +158,8 @@ def _oneapi(version: Version) -> dict[str, Schema]:
 
 
 def _legacy() -> dict[str, Schema]:
-    found = (legacy(at_version(schema, (3, 0))) for schema in BASE.values())
-    return {schema.kind: schema for schema in (*found, *LEGACY_OPS) if schema is not None}
+    schemas = (legacy(at_version(schema, (3, 0))) for schema in BASE.values())
+    return {schema.kind: schema for schema in (*schemas, *LEGACY_OPS) if schema is not None}
 
 
 _ONEDNN = "https://github.com/uxlfoundation/oneDNN/blob/"

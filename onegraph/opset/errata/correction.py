@@ -94,8 +94,8 @@ def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:
     }
 
     def printed(section: str, meant: Iterable[Port]) -> tuple[Port, ...]:
-        found = (ports.get((section, port.name), port) for port in meant)
-        return tuple(port for port in found if port is not NOWHERE)
+        ports_printed = (ports.get((section, port.name), port) for port in meant)
+        return tuple(port for port in ports_printed if port is not NOWHERE)
 
     return replace(
         schema,

@@ -41,11 +41,11 @@ def _links(correction: Correction, names: Sequence[str]) -> Iterator[tuple[str, 
 def spans(names: Sequence[str]) -> str:
     """The names of editions, with those in a row as a span: ``onednn-3.2 to onednn-3.13``."""
     places = sorted(EDITIONS.index(name) for name in names)
-    found = []
+    spans_found = []
     for _, group in groupby(enumerate(places), key=lambda pair: (pair[1] - pair[0], EDITIONS[pair[1]].split("-")[0])):
         row = [EDITIONS[place] for _, place in group]
-        found += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
-    return ", ".join(found)
+        spans_found += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
+    return ", ".join(spans_found)
 
 
 def _place(correction: Correction) -> str:
@@ -54,12 +54,12 @@ def _place(correction: Correction) -> str:
 
 def terminal_errata(corrections: Iterable[Correction]) -> str:
     """The corrections as text for a terminal."""
-    found = []
+    texts = []
     for correction in corrections:
         lines = [f"{correction.name}: {', '.join(correction.ops)} ({_place(correction)}; {spans(correction.editions)})"]
         lines += [f"  {word.lower():8}  {getattr(correction, name)}" for word, name in LINES]
-        found.append("\n".join(lines))
-    return "\n\n".join(found)
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
@@ -69,26 +69,26 @@ def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
         inside = [correction for correction in corrections if correction.section == section]
         if inside:
             lines += [f"## {section[:1].upper()}{section[1:]}", ""]
-        for one in inside:
-            pages = [f"[{kind}]({link})" for _, kind, link in _links(one, one.editions[-1:])]
-            where = f", `{one.where}`" if one.where else ""
-            lines += [f"### {one.name}", "", f"{', '.join(pages or one.ops)}{where}; {spans(one.editions)}.", ""]
-            lines += [f"- {word}: {escaped(getattr(one, name))}" for word, name in LINES]
+        for entry in inside:
+            pages = [f"[{kind}]({link})" for _, kind, link in _links(entry, entry.editions[-1:])]
+            where = f", `{entry.where}`" if entry.where else ""
+            lines += [f"### {entry.name}", "", f"{', '.join(pages or entry.ops)}{where}; {spans(entry.editions)}.", ""]
+            lines += [f"- {word}: {escaped(getattr(entry, name))}" for word, name in LINES]
             lines.append("")
     return "\n".join(lines)
 
 
 def errata_pages() -> dict[str, str]:
     """The pages of the site by name: one for each section of the pages, and ``errata``, which links to them."""
-    found, index = {}, ["| Section | Corrections |", "| --- | --- |"]
+    pages, index = {}, ["| Section | Corrections |", "| --- | --- |"]
     for section in SECTIONS:
         inside = [correction for correction in CORRECTIONS if correction.section == section]
         if inside:
             name, title = f"errata-{'-'.join(section.split())}", f"Mistakes in the texts: {section}"
             head = ["---", "orphan: true", "---", f"# {title}", "", "[All sections](../errata.md).", ""]
-            found[name] = "\n".join([*head, markdown_errata(inside)])
+            pages[name] = "\n".join([*head, markdown_errata(inside)])
             index.append(f"| [{section}](ops/{name}.md) | {', '.join(one.name for one in inside)} |")
-    return {**found, "errata": "\n".join([*index, ""])}
+    return {**pages, "errata": "\n".join([*index, ""])}
 
 
 def escaped(text: str) -> str:

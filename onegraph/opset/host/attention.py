@@ -64,12 +64,12 @@ def ranks_are_four(call: Call) -> Iterable[RuleFinding]:
 def operands_fit(call: Call) -> Iterable[RuleFinding]:
     """query, key and value belong together; each head of key and value serves as many heads of the query."""
     query, key, value = (call.shape(port) or (None,) * 4 for port in ("query", "key", "value"))
-    for port, given, wanted in (
+    for port, shape, wanted in (
         ("key", key, (query[0], None, None, query[3])),
         ("value", value, (key[0] if query[0] is None else query[0], key[1], key[2], None)),
     ):
-        if not compatible(given, wanted):
-            yield RuleFinding(port, f"shape {show(given)}", f"a shape like {show(wanted)}, where None is any number")
+        if not compatible(shape, wanted):
+            yield RuleFinding(port, f"shape {show(shape)}", f"a shape like {show(wanted)}, where None is any number")
     if query[1] is not None and key[1] is not None and (key[1] == 0 or query[1] % key[1]):
         yield RuleFinding("key", f"{key[1]} heads", f"a divisor of {query[1]}, the number of heads of query")
 

@@ -20,8 +20,8 @@ AFTER = Attribute("after", "bool", "Whether the first source is an earlier resul
 
 def total_size(call: Call) -> tuple[Shape, ...]:
     """A vector of the elements of all sources."""
-    given = call.inputs[1:] if call.flag("after") else call.inputs
-    shapes = [tensor.shape for tensor in given if tensor is not None]
+    summed = call.inputs[1:] if call.flag("after") else call.inputs
+    shapes = [tensor.shape for tensor in summed if tensor is not None]
     if any(shape is None or None in shape for shape in shapes):
         return ((None,),)
     return ((sum(prod(dim or 0 for dim in shape or ()) for shape in shapes),),)

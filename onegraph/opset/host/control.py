@@ -37,20 +37,20 @@ def flags_are_single(call: Call) -> Iterable[RuleFinding]:
 
 def states_keep_their_types(call: Call) -> Iterable[RuleFinding]:
     """A state of a Loop has the data type that it begins with."""
-    count, given = call.s64("n_states"), call.inputs[FIXED:]
-    if count + call.s64("n_scanned") > len(given):
+    count, states = call.s64("n_states"), call.inputs[FIXED:]
+    if count + call.s64("n_scanned") > len(states):
         yield RuleFinding(
             "values",
-            counted(len(given), "input"),
+            counted(len(states), "input"),
             f"{counted(count, 'state')} and {call.s64('n_scanned')} scanned tensors",
         )
         return
     if call.n_outputs is not None and count > call.n_outputs:
         yield RuleFinding("dst", counted(call.n_outputs, "output"), f"one for each of the {counted(count, 'state')}")
-    for index, first in enumerate(given[:count]):
-        found = call.output_type(index)
-        if first is not None and found is not None and found is not first.dtype:
-            yield RuleFinding(f"dst_{index}" if index else "dst", str(found), f"{first.dtype}, as the state begins")
+    for index, first in enumerate(states[:count]):
+        dtype = call.output_type(index)
+        if first is not None and dtype is not None and dtype is not first.dtype:
+            yield RuleFinding(f"dst_{index}" if index else "dst", str(dtype), f"{first.dtype}, as the state begins")
 
 
 def count_shapes(call: Call) -> int:

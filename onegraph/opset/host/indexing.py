@@ -69,9 +69,9 @@ def _indexing(
     return host(kind, doc, inputs, outputs, types, shape, tuple(attributes), rules, traits=traits)
 
 
-def _place_of(kind: str, which: str) -> Schema:
+def _place_of(kind: str, extreme: str) -> Schema:
     """Record of an op that finds the place of an extreme element."""
-    doc = f"dst = the index of the {which} element along axis"
+    doc = f"dst = the index of the {extreme} element along axis"
     fields = AXIS, KEEP_DIMS, LAST_INDEX
     types = rows("T", NUMBERS)
     return _indexing(kind, doc, "src:T", arg_shape, *fields, outputs="dst:s64", types=types, rules=(axis_in_range,))
@@ -168,14 +168,14 @@ OPS = (
     *(
         _indexing(
             kind,
-            f"dst = the {what} of the elements so far along axis",
+            f"dst = the {noun} of the elements so far along axis",
             "src:T",
             src_shape,
             *RUNNING,
             types=rows("T", NUMBERS),
             rules=(axis_in_range,),
         )
-        for kind, name, what in (("CumSum", "cum_sum", "sums"), ("CumProd", "cum_prod", "products"))
+        for kind, name, noun in (("CumSum", "cum_sum", "sums"), ("CumProd", "cum_prod", "products"))
     ),
     _indexing(
         "Shape",

@@ -67,8 +67,8 @@ def ranks_equal(call: Call) -> Iterable[RuleFinding]:
 def updates_fit(call: Call) -> Iterable[RuleFinding]:
     """The updates have the shape of the indices."""
     if not compatible(call.shape("indices"), call.shape("updates")):
-        given, expected = show(call.shape("updates")), show(call.shape("indices"))
-        yield RuleFinding("updates", f"shape {given}", f"shape {expected}, as indices has")
+        shape, expected = show(call.shape("updates")), show(call.shape("indices"))
+        yield RuleFinding("updates", f"shape {shape}", f"shape {expected}, as indices has")
 
 
 def gather_nd_shape(call: Call) -> tuple[Shape, ...]:

@@ -32,8 +32,8 @@ def table_fits(call: Call) -> Iterable[RuleFinding]:
     src, nodes = call.shape("src"), call.shape("nodes")
     if src is not None and len(src) != 2:
         yield RuleFinding("src", f"shape {show(src)}", "(rows, features)")
-    given = call.input("src")
-    wanted = (None, 6 if given is not None and given.dtype is DataType.float64 else 4)
+    tensor = call.input("src")
+    wanted = (None, 6 if tensor is not None and tensor.dtype is DataType.float64 else 4)
     if not compatible(nodes, wanted):
         yield RuleFinding("nodes", f"shape {show(nodes)}", f"(nodes, {wanted[1]})")
     for port in ("roots", "weights", "starts"):

@@ -30,13 +30,13 @@ def reshape_shape(call: Call) -> tuple[Shape, ...]:
 
 def _left_over(src: Sequence[int], wanted: Sequence[int]) -> int:
     """The dim for -1. Beside a 0, dims that src has too say nothing about it: (0, 6) as (0, -1, 2) is (0, 3, 2)."""
-    have, others = [*src], [dim for dim in wanted if dim != -1]
-    if 0 in others:
+    have, unmatched = [*src], [dim for dim in wanted if dim != -1]
+    if 0 in unmatched:
         for dim in src:
-            if dim in others:
+            if dim in unmatched:
                 have.remove(dim)
-                others.remove(dim)
-    count = prod(others)
+                unmatched.remove(dim)
+    count = prod(unmatched)
     return prod(have) // count if count else 0
 
 
@@ -71,10 +71,10 @@ def squeezed_are_one(call: Call) -> Iterable[RuleFinding]:
     src, axes = call.shape("src"), call.s64s("axes")
     if src is None:
         return
-    found = {normalize_axis(axis, len(src)) for axis in axes}
-    if None in found:
-        yield RuleFinding("axes", list(axes), axis_of(len(src), which="axes"))
-    if any(axis is not None and src[axis] not in (1, None) for axis in found):
+    normalized = {normalize_axis(axis, len(src)) for axis in axes}
+    if None in normalized:
+        yield RuleFinding("axes", list(axes), axis_of(len(src), noun="axes"))
+    if any(axis is not None and src[axis] not in (1, None) for axis in normalized):
         yield RuleFinding("axes", list(axes), f"axes of size 1 of {show(src)}")
 
 
@@ -92,8 +92,8 @@ def unsqueezed_in_range(call: Call) -> Iterable[RuleFinding]:
     rank, axes = call.rank("src"), call.s64s("axes")
     if rank is None:
         return
-    found = [normalize_axis(axis, rank + len(axes)) for axis in axes]
-    if None in found or len({*found}) < len(axes):
+    normalized = [normalize_axis(axis, rank + len(axes)) for axis in axes]
+    if None in normalized or len({*normalized}) < len(axes):
         yield RuleFinding("axes", list(axes), f"different axes of dst, {-rank - len(axes)} to {rank + len(axes) - 1}")
 
 
@@ -120,9 +120,11 @@ def one_for_each_axis(port: str, count: int = 1) -> Rule:
 
     def fits_rank(call: Call) -> Iterable[RuleFinding]:
         """There is a number, or a pair of numbers, for each axis of src."""
-        rank, given = call.rank("src"), length(call, port)
-        if rank is not None and given is not None and given != rank * count:
-            yield RuleFinding(port, counted(given, "element"), f"{rank * count} elements, for {counted(rank, 'axis')}")
+        rank, count_given = call.rank("src"), length(call, port)
+        if rank is not None and count_given is not None and count_given != rank * count:
+            yield RuleFinding(
+                port, counted(count_given, "element"), f"{rank * count} elements, for {counted(rank, 'axis')}"
+            )
 
     return fits_rank
 
@@ -163,27 +165,27 @@ def slices(call: Call) -> tuple[slice, ...] | None:
     """One slice for each axis of src, as numpy takes them; None if anything about them is unknown."""
     src = call.shape("src")
     starts, ends = call.value("starts"), call.value("ends")
-    given = call.value("axes"), call.value("steps")
+    operands = call.value("axes"), call.value("steps")
     absent = call.input("axes") is None, call.input("steps") is None
     if (
         src is None
         or starts is None
         or ends is None
-        or any(value is None and not missing for value, missing in zip(given, absent, strict=True))
+        or any(value is None and not missing for value, missing in zip(operands, absent, strict=True))
     ):
         return None
-    axes = given[0] if given[0] is not None else range(len(starts))
-    steps = given[1] if given[1] is not None else (1,) * len(starts)
-    found = [slice(None)] * len(src)
+    axes = operands[0] if operands[0] is not None else range(len(starts))
+    steps = operands[1] if operands[1] is not None else (1,) * len(starts)
+    parts = [slice(None)] * len(src)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place, dim = axis % max(len(src), 1), src[axis]
         if dim is None:
             # Without the dim, numpy would still read the same numbers, but the length is unknown.
-            found[place] = slice(start, end, step)
+            parts[place] = slice(start, end, step)
             continue
         first, last, stride = _clamped(start, end, step, dim)
-        found[place] = slice(first, last if last >= 0 else None, stride)
-    return tuple(found)
+        parts[place] = slice(first, last if last >= 0 else None, stride)
+    return tuple(parts)
 
 
 def _clamped(start: int, end: int, step: int, dim: int) -> tuple[int, int, int]:
@@ -210,8 +212,8 @@ def slice_shape(call: Call) -> tuple[Shape, ...]:
     src = call.shape("src")
     if src is None:
         return (None,)
-    found = slices(call)
-    if found is None:
+    parts = slices(call)
+    if parts is None:
         axes = call.value("axes")
         if axes is None:
             return (of_rank(len(src)),)
@@ -220,7 +222,7 @@ def slice_shape(call: Call) -> tuple[Shape, ...]:
     return (
         tuple(
             dim if part == slice(None) else None if dim is None else _count(part)
-            for dim, part in zip(src, found, strict=True)
+            for dim, part in zip(src, parts, strict=True)
         ),
     )
 
@@ -234,7 +236,7 @@ def slices_fit(call: Call) -> Iterable[RuleFinding]:
             return
     rank, axes, steps = call.rank("src"), call.value("axes"), call.value("steps")
     if rank is not None and any(normalize_axis(axis, rank) is None for axis in axes or ()):
-        yield RuleFinding("axes", list(axes or ()), axis_of(rank, which="axes"))
+        yield RuleFinding("axes", list(axes or ()), axis_of(rank, noun="axes"))
     if rank is not None and call.input("axes") is None and (lengths["starts"] or 0) > rank:
         yield RuleFinding("starts", f"{lengths['starts']} elements", f"at most {rank}, one for each axis of src")
     if 0 in (steps or ()):

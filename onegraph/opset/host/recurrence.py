@@ -122,10 +122,10 @@ def options_fit(call: Call) -> Iterable[RuleFinding]:
             "activations", repr(" ".join(words)), f"{wanted} of {', '.join(ACTIVATIONS)}, separated by spaces"
         )
     for name in ("alpha", "beta"):
-        given = call.f32s(name)
-        if len(given) not in (0, wanted):
+        values = call.f32s(name)
+        if len(values) not in (0, wanted):
             yield RuleFinding(
-                name, counted(len(given), "number"), f"one for each of {counted(wanted, 'activation')}, or none"
+                name, counted(len(values), "number"), f"one for each of {counted(wanted, 'activation')}, or none"
             )
     for name in ("input_forget", "peepholes"):
         if call.flag(name) and call.string("cell") != "lstm":

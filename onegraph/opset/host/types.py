@@ -105,9 +105,9 @@ def not_negative(port: str) -> Rule:
 
     def none_is_negative(call: Call) -> Iterable[RuleFinding]:
         """No element of an input that decides the shape is negative."""
-        given = call.value(port) or ()
-        if any(number < 0 for number in given):
-            yield RuleFinding(port, list(given), "numbers of 0 or more")
+        values = call.value(port) or ()
+        if any(number < 0 for number in values):
+            yield RuleFinding(port, list(values), "numbers of 0 or more")
 
     return none_is_negative
 

@@ -22,10 +22,10 @@ from ..window import (
 
 def channels_match(call: Call) -> Iterable[RuleFinding]:
     """The channels of source, result, weights and bias agree, and groups divides them."""
-    found = [*_channels(call)]
-    if found:
+    problems = [*_channels(call)]
+    if problems:
         fix = _agreeing_format(call)
-        yield from (finding._replace(fix=fix) for finding in found)
+        yield from (finding._replace(fix=fix) for finding in problems)
 
 
 def _agreeing_format(call: Call) -> str:
@@ -39,11 +39,11 @@ def _agreeing_format(call: Call) -> str:
         choices += [{"weights_format": weights_format}, {"data_format": data_format, "weights_format": weights_format}]
     agreeing: list[tuple[int, dict[str, str]]] = []
     for choice in choices:
-        other = call
+        format_call = call
         for name, value in choice.items():
-            other = other.with_attr(name, value)
-        if not any(_channels(other)):
-            agreeing.append((how_oblong(other), choice))
+            format_call = format_call.with_attr(name, value)
+        if not any(_channels(format_call)):
+            agreeing.append((how_oblong(format_call), choice))
     if not agreeing:
         return ""
     _, likeliest = min(agreeing, key=lambda one: one[0])  # the first of equal ones
@@ -51,12 +51,12 @@ def _agreeing_format(call: Call) -> str:
 
 
 def _channels(call: Call) -> Iterable[RuleFinding]:
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return
-    kind, groups = call.schema.kind, found.groups
+    kind, groups = call.schema.kind, geometry.groups
     wide_port, narrow_port, weights_port = SIDES[kind]
-    for side, port in ((found.wide_channels, wide_port), (found.narrow_channels, narrow_port)):
+    for side, port in ((geometry.wide_channels, wide_port), (geometry.narrow_channels, narrow_port)):
         if side is not None and side % groups:
             yield RuleFinding(
                 "groups", groups, f"a divisor of the {counted(side, 'channel')}" + (f" of {port}" if port else "")
@@ -64,14 +64,14 @@ def _channels(call: Call) -> Iterable[RuleFinding]:
             return
     weights = call.shape(weights_port) if weights_port else given_shape(call)
     if weights is not None:
-        first, second = kernel_channels(weights, found.weights_format)
-        x_first = found.weights_format.startswith("X")
+        first, second = kernel_channels(weights, geometry.weights_format)
+        x_first = geometry.weights_format.startswith("X")
         whole, part = (second, first) if x_first else (first, second)
-        roles = ("input", "output") if found.transposed else ("output", "input")
+        roles = ("input", "output") if geometry.transposed else ("output", "input")
         per_group = f" for each of {groups} groups" if groups > 1 else ""
         for dim, expected, role, port, suffix in (
-            (whole, found.narrow_channels, roles[0], narrow_port, ""),
-            (part, _divide(found.wide_channels, groups), roles[1], wide_port, per_group),
+            (whole, geometry.narrow_channels, roles[0], narrow_port, ""),
+            (part, _divide(geometry.wide_channels, groups), roles[1], wide_port, per_group),
         ):
             if dim is not None and expected is not None and dim != expected:
                 yield RuleFinding(
@@ -82,7 +82,7 @@ def _channels(call: Call) -> Iterable[RuleFinding]:
                 )
     bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
     if bias is not None:
-        out = found.wide_channels if found.transposed else found.narrow_channels
+        out = geometry.wide_channels if geometry.transposed else geometry.narrow_channels
         if not compatible(bias, (out,)):
             yield RuleFinding(
                 "bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel"
@@ -110,23 +110,23 @@ def batch_match(call: Call) -> Iterable[RuleFinding]:
 
 def spatial_fits(call: Call) -> Iterable[RuleFinding]:
     """The window fits into the source, and the sizes of source and result agree."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return
     kind = call.schema.kind
     wide_port, narrow_port, _ = SIDES[kind]
     fewest = 1 if narrow_port is None else 0  # an input may be empty, a computed output may not
     exact = call.schema.has_attribute("output_padding") and (
-        call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
+        call.has("output_padding") if kind.startswith("ConvTranspose") else any(geometry.output_padding)
     )
-    for axis in found.axes:
-        window = found.window(axis)
+    for axis in geometry.axes:
+        window = geometry.window(axis)
         if window is None:
             continue
-        wide = None if found.wide is None else found.wide[axis]
-        narrow = None if found.narrow is None else found.narrow[axis]
+        wide = None if geometry.wide is None else geometry.wide[axis]
+        narrow = None if geometry.narrow is None else geometry.narrow[axis]
         if narrow is None and wide is not None:
-            narrow = window.forward(wide - found.output_padding[axis])
+            narrow = window.forward(wide - geometry.output_padding[axis])
             if narrow < fewest:
                 yield RuleFinding(
                     wide_port or "dst",
@@ -136,9 +136,9 @@ def spatial_fits(call: Call) -> Iterable[RuleFinding]:
                 )
                 continue
             if kind == "ConvTransposeBackwardData" and exact:
-                yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, str(wide_port))
+                yield from _consistent(axis, window, wide, narrow, geometry.output_padding[axis], exact, str(wide_port))
         elif wide is None and narrow is not None and kind == "ConvTranspose":
-            added = found.output_padding[axis]
+            added = geometry.output_padding[axis]
             whole = window.transposed(narrow, added) + window.begin + window.end
             if window.begin + window.end >= whole:
                 terms = "stride * (size - 1) + reach" + (" + output_padding" if added else "")
@@ -149,22 +149,22 @@ def spatial_fits(call: Call) -> Iterable[RuleFinding]:
                 )
         elif wide is not None and narrow is not None:
             where = wide_port or SHAPE_SOURCE[kind]
-            yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, where)
+            yield from _consistent(axis, window, wide, narrow, geometry.output_padding[axis], exact, where)
 
 
 def padding_left_out(call: Call) -> Iterable[RuleFinding]:
     """Without output_padding every size that the window maps to the other side is taken, not that of zeros alone."""
-    found = convolution_geometry(call)
-    if found is None or call.has("output_padding"):
+    geometry = convolution_geometry(call)
+    if geometry is None or call.has("output_padding"):
         return
     wide_port, _, _ = SIDES[call.schema.kind]
-    for axis in found.axes:
-        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+    for axis in geometry.axes:
+        window, wide = geometry.window(axis), None if geometry.wide is None else geometry.wide[axis]
         if window is None or wide is None:
             continue
         narrow = window.forward(wide)
         least = window.transposed(narrow)
-        if wide > least and (found.narrow is None or found.narrow[axis] == narrow):
+        if wide > least and (geometry.narrow is None or geometry.narrow[axis] == narrow):
             expected = f"{wide - least} along spatial axis {axis}, which {counted(wide, 'element')} of {wide_port} need"
             fix = f"the printed default, zeros, would need {least}, so write the value"
             yield RuleFinding("output_padding", "left out", expected, fix, note=True)
@@ -192,18 +192,18 @@ def _consistent(
 
 def narrow_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of a Convolution's dst or of a ConvTransposeBackwardData's diff_src."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return (None,)
-    return (activation(found.batch, found.narrow_channels, found.forward(), found.data_format),)
+    return (activation(geometry.batch, geometry.narrow_channels, geometry.forward(), geometry.data_format),)
 
 
 def wide_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of a ConvTranspose's dst."""
-    found = convolution_geometry(call)
-    if found is None:
+    geometry = convolution_geometry(call)
+    if geometry is None:
         return (None,)
-    return (activation(found.batch, found.wide_channels, found.backward(), found.data_format),)
+    return (activation(geometry.batch, geometry.wide_channels, geometry.backward(), geometry.data_format),)
 
 
 def source_shape(call: Call) -> tuple[Shape, ...]:

@@ -141,8 +141,8 @@ def mode_rank(call: Call) -> Iterable[RuleFinding]:
     mode, sizes = call.string("mode"), resized(call)
     wanted = {"bilinear": 2, "trilinear": 3}.get(mode)
     if wanted is not None and sizes is not None and len(sizes) != wanted:
-        others = {2: "bilinear, linear", 3: "trilinear, linear"}.get(len(sizes), "linear")
-        yield RuleFinding("mode", mode, f"{others} or nearest, as src has rank {len(sizes) + 2}", "set mode to linear")
+        modes = {2: "bilinear, linear", 3: "trilinear, linear"}.get(len(sizes), "linear")
+        yield RuleFinding("mode", mode, f"{modes} or nearest, as src has rank {len(sizes) + 2}", "set mode to linear")
 
 
 def source_has_elements(call: Call) -> Iterable[RuleFinding]:

@@ -168,8 +168,8 @@ def order_permutes(call: Call) -> Iterable[RuleFinding]:
     """order names every axis of src exactly once, or is empty."""
     order, rank = call.s64s("order"), call.rank("src")
     size = len(order) if rank is None else rank
-    found = [normalize_axis(axis, size) for axis in order]
-    if order and (None in found or sorted(axis or 0 for axis in found) != list(range(size))):
+    normalized = [normalize_axis(axis, size) for axis in order]
+    if order and (None in normalized or sorted(axis or 0 for axis in normalized) != list(range(size))):
         yield RuleFinding("order", list(order), f"every axis of a rank {size} src once, from {-size} to {size - 1}")
 
 

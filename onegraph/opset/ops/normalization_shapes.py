@@ -79,11 +79,11 @@ def affine_inputs(call: Call) -> Iterable[RuleFinding]:
     use = call.flag("use_affine")
     both_alike = (call.input("gamma") is None) == (call.input("beta") is None)
     for name in ("gamma", "beta"):
-        given = call.input(name) is not None
-        if use and not given:
+        is_given = call.input(name) is not None
+        if use and not is_given:
             fix = f"pass {name}, or use_affine=False" if both_alike else f"pass {name}"
             yield RuleFinding(name, "missing", "a tensor, as use_affine is True", fix)
-        elif given and not use:
+        elif is_given and not use:
             fix = "set use_affine to True" if both_alike else f"leave {name} out"
             yield RuleFinding(name, "given", "nothing, as use_affine is False", fix)
 
@@ -98,11 +98,11 @@ def begin_axis_in_range(call: Call) -> Iterable[RuleFinding]:
 def output_count(call: Call) -> Iterable[RuleFinding]:
     """The op has exactly the outputs that keep_stats or use_affine selects."""
     assert call.schema.implied_outputs is not None
-    implied, given = call.schema.implied_outputs(call), call.n_outputs
-    if given is not None and given != implied and given <= len(call.schema.outputs):
+    implied, count = call.schema.implied_outputs(call), call.n_outputs
+    if count is not None and count != implied and count <= len(call.schema.outputs):
         name = "keep_stats" if call.schema.has_attribute("keep_stats") else "use_affine"
-        where = call.schema.outputs[min(given, implied)].name
-        yield RuleFinding(where, counted(given, "output"), f"{implied}, as {name} is {call.flag(name)}")
+        where = call.schema.outputs[min(count, implied)].name
+        yield RuleFinding(where, counted(count, "output"), f"{implied}, as {name} is {call.flag(name)}")
 
 
 def gradient_pair(call: Call) -> Iterable[RuleFinding]:

@@ -136,22 +136,22 @@ def gradient_match(call: Call) -> Iterable[RuleFinding]:
         yield RuleFinding("diff_dst", f"rank {len(result)}", f"rank {len(whole)}, as src has")
         return
     data_format = call.string("data_format")
-    for name, expected, given in (
+    for name, expected, dim in (
         ("batch", whole[0], result[0]),
         ("channels", channels(whole, data_format), channels(result, data_format)),
     ):
-        if not compatible((expected,), (given,)):
-            yield RuleFinding("diff_dst", f"{name} {given}", f"{name} {expected}, as src has")
+        if not compatible((expected,), (dim,)):
+            yield RuleFinding("diff_dst", f"{name} {dim}", f"{name} {expected}, as src has")
 
 
 def spatial_fits(call: Call) -> Iterable[RuleFinding]:
     """The window fits, and diff_dst has one element for each window position, rounded down or up."""
-    found = pool_geometry(call)
-    if found is None:
+    geometry = pool_geometry(call)
+    if geometry is None:
         return
     where = "src_shape" if call.schema.kind == "AvgPoolBackward" else "src"
     same = call.string("auto_pad").startswith("same_")
-    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
+    for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
         if window is None or size is None:
             continue
         if gradient(call) is None:
@@ -179,10 +179,10 @@ def spatial_fits(call: Call) -> Iterable[RuleFinding]:
 
 def window_meets_source(call: Call) -> Iterable[RuleFinding]:
     """With exclude_pad every window contains an element of the source, because the average divides by their number."""
-    found = pool_geometry(call)
-    if found is None or not call.flag("exclude_pad"):
+    geometry = pool_geometry(call)
+    if geometry is None or not call.flag("exclude_pad"):
         return
-    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
+    for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
         if window is None:
             continue
         if window.begin >= window.extent:
@@ -202,10 +202,10 @@ def window_meets_source(call: Call) -> Iterable[RuleFinding]:
 
 def pooled_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of dst."""
-    found, shape = pool_geometry(call), call.shape("src")
-    if found is None or shape is None:
+    geometry, shape = pool_geometry(call), call.shape("src")
+    if geometry is None or shape is None:
         return (None,)
-    return (activation(shape[0], channels(shape, found.data_format), found.counts, found.data_format),)
+    return (activation(shape[0], channels(shape, geometry.data_format), geometry.counts, geometry.data_format),)
 
 
 def source_shape(call: Call) -> tuple[Shape, ...]:

@@ -24,8 +24,8 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
     if rank is None or (call.input("axes") is not None and call.value("axes") is None):
         return None
     axes = call.value("axes") if call.input("axes") is not None else call.s64s("axes")
-    found = [normalize_axis(axis, rank) for axis in axes or ()]
-    return tuple(sorted(axis for axis in found if axis is not None))
+    normalized = [normalize_axis(axis, rank) for axis in axes or ()]
+    return tuple(sorted(axis for axis in normalized if axis is not None))
 
 
 def axes_given(call: Call) -> Iterable[RuleFinding]:
@@ -46,10 +46,10 @@ def axes_valid(call: Call) -> Iterable[RuleFinding]:
     rank = call.rank("src")
     if axes is None or rank is None:
         return
-    found = [normalize_axis(axis, rank) for axis in axes]
-    if None in found:
-        yield RuleFinding("axes", list(axes), axis_of(rank, which="axes"))
-    elif len(set(found)) != len(found):
+    normalized = [normalize_axis(axis, rank) for axis in axes]
+    if None in normalized:
+        yield RuleFinding("axes", list(axes), axis_of(rank, noun="axes"))
+    elif len(set(normalized)) != len(normalized):
         yield RuleFinding("axes", list(axes), "no axis twice")
 
 

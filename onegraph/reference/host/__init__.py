@@ -88,10 +88,10 @@ def computed_on_host(
         ArgumentError: the contents of an input do not fit, such as an index out of range.
     """
     try:
-        found = function(call, *arrays)
+        returned = function(call, *arrays)
     except MemoryError as error:
         raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
     except (IndexError, ValueError, TypeError) as error:
         raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
-    results = found if isinstance(found, tuple) else (found,)
+    results = returned if isinstance(returned, tuple) else (returned,)
     return tuple([np.asarray(result) for result in results[: len(op.outputs)]])

@@ -32,8 +32,8 @@ def _binary(compute: Callable[[Array, Array], Array]) -> Callable[[Call, Array, 
 
     def function(call: Call, first: Array, second: Array) -> Array:
         wide = WIDE.get(first.dtype, first.dtype)
-        found = compute(first.astype(wide, copy=False), second.astype(wide, copy=False))
-        return np.asarray(found).astype(first.dtype, copy=False)
+        result = compute(first.astype(wide, copy=False), second.astype(wide, copy=False))
+        return np.asarray(result).astype(first.dtype, copy=False)
 
     return function
 
@@ -54,8 +54,8 @@ def _quotient(first: Array, second: Array) -> Array:
     if first.dtype.kind in "iu":
         # numpy rounds down; the quotient of integers is rounded towards 0.
         safe = np.where(second == 0, np.ones_like(second), second)
-        found = np.abs(first) // np.abs(safe)
-        return np.where((first < 0) != (safe < 0), -found, found).astype(first.dtype)
+        quotient = np.abs(first) // np.abs(safe)
+        return np.where((first < 0) != (safe < 0), -quotient, quotient).astype(first.dtype)
     return np.true_divide(first, second)
 
 
@@ -134,9 +134,9 @@ def replace_nan(call: Call, src: Array, value: Array) -> Array:
 
 def is_inf(call: Call, src: Array) -> Array:
     """Whether an element is infinite."""
-    found = np.isinf(src)
+    infinite = np.isinf(src)
     negative_, positive = call.flag("detect_negative"), call.flag("detect_positive")
-    return found & ((negative_ & (src < 0)) | (positive & (src > 0)))
+    return infinite & ((negative_ & (src < 0)) | (positive & (src > 0)))
 
 
 def where(call: Call, condition: Array, first: Array, second: Array) -> Array:
@@ -198,5 +198,5 @@ def mat_mul(call: Call, src: Array, weights: Array, bias: Array | None = None) -
         first = first.swapaxes(-1, -2)
     if call.flag("transpose_b") and second.ndim > 1:
         second = second.swapaxes(-1, -2)
-    found = np.matmul(first, second)
-    return np.asarray(found if bias is None else found + bias.astype(wide)).astype(src.dtype)
+    product = np.matmul(first, second)
+    return np.asarray(product if bias is None else product + bias.astype(wide)).astype(src.dtype)

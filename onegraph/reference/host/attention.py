@@ -30,9 +30,9 @@ def _scores(call: Call, query: Array, key: Array, mask: Array | None, lengths: A
         scores = scores + np.broadcast_to(wide, (*query.shape[:3], keys)).reshape(scores.shape)
     if lengths is not None or call.flag("causal"):
         past = call.s64("past") if lengths is None else np.maximum(lengths - queries, 0).reshape(-1, 1, 1, 1, 1)
-        behind = np.arange(keys) - np.arange(queries)[:, None] - past
+        distance = np.arange(keys) - np.arange(queries)[:, None] - past
         window = call.s64("window")
-        scores = np.where((behind > 0) | ((window > 0) & (behind <= -window)), -np.inf, scores)
+        scores = np.where((distance > 0) | ((window > 0) & (distance <= -window)), -np.inf, scores)
     if lengths is not None:
         scores = np.where(np.arange(keys) < lengths.reshape(-1, 1, 1, 1, 1), scores, -np.inf)
     return scores
@@ -83,15 +83,15 @@ def attention_backward(
     grad_query = grad_scores @ _grouped(key, heads)
     grad_key = (grad_scores.swapaxes(-1, -2) @ _grouped(query, heads)).sum(2)
     grad_value = (shares.swapaxes(-1, -2) @ grad).sum(2)
-    found = grad_query.reshape(query.shape), grad_key.reshape(key.shape), grad_value.reshape(value.shape)
-    return tuple(one.astype(query.dtype) for one in found)
+    gradients = grad_query.reshape(query.shape), grad_key.reshape(key.shape), grad_value.reshape(value.shape)
+    return tuple(one.astype(query.dtype) for one in gradients)
 
 
-def _check_lengths(lengths: Array, tokens: int, most: int, what: str) -> None:
+def _check_lengths(lengths: Array, tokens: int, most: int, meaning: str) -> None:
     """Raise ValueError for lengths that leave a table or a cache."""
     for place, length in enumerate(lengths.tolist()):
         if not 0 <= length <= most or tokens > most:
-            raise ValueError(f"lengths: {length} of row {place}; expected numbers from 0 to {most}, {what}")
+            raise ValueError(f"lengths: {length} of row {place}; expected numbers from 0 to {most}, {meaning}")
 
 
 def rotary(call: Call, src: Array, cos: Array, sin: Array, lengths: Array | None = None) -> Array:
@@ -103,26 +103,26 @@ def rotary(call: Call, src: Array, cos: Array, sin: Array, lengths: Array | None
         cos, sin = (table[places][:, None] for table in (cos, sin))
     width = cos.shape[-1] * (1 if call.flag("whole") else 2)
     wide = np.float64 if src.dtype == np.float64 else np.float32
-    is_near, found = call.flag("interleaved"), src.astype(wide)
+    is_near, turned = call.flag("interleaved"), src.astype(wide)
     halves = (slice(0, width, 2), slice(1, width, 2)) if is_near else (slice(0, width // 2), slice(width // 2, width))
-    first: Array = found[..., halves[0]].copy()
-    second: Array = found[..., halves[1]].copy()
+    first: Array = turned[..., halves[0]].copy()
+    second: Array = turned[..., halves[1]].copy()
 
     def angle(table: Array, place: int) -> Array:
         return (table[..., halves[place]] if call.flag("whole") else table).astype(wide)
 
-    found[..., halves[0]] = first * angle(cos, 0) - second * angle(sin, 0)
-    found[..., halves[1]] = second * angle(cos, 1) + first * angle(sin, 1)
-    return found.astype(src.dtype)
+    turned[..., halves[0]] = first * angle(cos, 0) - second * angle(sin, 0)
+    turned[..., halves[1]] = second * angle(cos, 1) + first * angle(sin, 1)
+    return turned.astype(src.dtype)
 
 
 def extend_cache(call: Call, past: Array, rows: Array, lengths: Array, total: Array | None = None) -> Array:
     """The cache with the rows of the new tokens."""
     room = max(call.s64("room") if total is None else int(total.reshape(-1)[0]), past.shape[2])
     _check_lengths(lengths, rows.shape[2], room, "the tokens that the cache has room for")
-    found = np.zeros((*past.shape[:2], room, past.shape[3]), past.dtype)
-    found[:, :, : past.shape[2]] = past
+    extended = np.zeros((*past.shape[:2], room, past.shape[3]), past.dtype)
+    extended[:, :, : past.shape[2]] = past
     for batch, length in enumerate(lengths.tolist()):
         start = max(length - rows.shape[2], 0)
-        found[batch, :, start : start + rows.shape[2]] = rows[batch]
-    return found
+        extended[batch, :, start : start + rows.shape[2]] = rows[batch]
+    return extended

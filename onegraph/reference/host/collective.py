@@ -61,5 +61,5 @@ def all_reduce_done(call: Call, src: Array, _after: Array | None = None, out: Ar
     """The average."""
     group = _group()
     group.wait(src)
-    found: Array = np.multiply(src, np.float32(1 / group.size), out=out)
-    return found
+    averaged: Array = np.multiply(src, np.float32(1 / group.size), out=out)
+    return averaged

@@ -34,8 +34,8 @@ def if_(call: Call, condition: Array, *values: Array) -> tuple[Array, ...]:
 def branch(condition: Array, values: Sequence[Array | None], body: Callable[[str], Run]) -> tuple[Array, ...]:
     """The results of a branch; ``body`` gives what runs the attribute of this name."""
     chosen = "then_body" if _single(condition, "condition") else "else_body"
-    found = body(chosen)(_named("c", values))
-    return tuple(found[f"y{number}"] for number in range(len(found)))
+    results = body(chosen)(_named("c", values))
+    return tuple(results[f"y{number}"] for number in range(len(results)))
 
 
 def loop(call: Call, trips: Array, condition: Array, *values: Array) -> tuple[Array, ...]:
@@ -107,11 +107,11 @@ def iterate(course: Course, body: Run, first: int = 0) -> tuple[Array, ...]:
     slices: list[list[Array]] = [[] for _ in range(course.n_results)]
     number = first
     while course.goes and number < course.limit:
-        found = body(course.inputs(number))
-        course.states = [found[f"t{index}"] for index in range(len(course.states))]
+        results = body(course.inputs(number))
+        course.states = [results[f"t{index}"] for index in range(len(course.states))]
         for index, parts in enumerate(slices):
-            parts.append(found[f"y{index}"])
-        course.goes = bool(_single(found["going"], "going"))
+            parts.append(results[f"y{index}"])
+        course.goes = bool(_single(results["going"], "going"))
         number += 1
     states = [np.asarray(state) for state in course.states]
     return (*states, *[course.joined(index, parts) for index, parts in enumerate(slices)])
@@ -128,8 +128,8 @@ def _named(letter: str, values: Sequence[Array | None]) -> dict[str, Array]:
 
 
 def _at(call: Call, name: str, index: int) -> int:
-    found = call.s64s(name)
-    return found[index] if index < len(found) else 0
+    numbers = call.s64s(name)
+    return numbers[index] if index < len(numbers) else 0
 
 
 def _filled(call: Call, name: str) -> Iterator[int]:

@@ -35,8 +35,8 @@ def _corners(boxes: Array, center: bool) -> Array:
     first, second = boxes[:, :2], boxes[:, 2:]
     if center:
         first, second = first - second / 2, first + second / 2
-    found: Array = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
-    return found
+    corners: Array = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    return corners
 
 
 def _kept(corners: Array, order: Array, most: int, share: float) -> list[int]:
@@ -61,7 +61,7 @@ def _bilinear(image: Array, rows: Array, columns: Array, *, outside: float) -> A
     A place more than ``outside`` pixels before the first or behind the last one is 0; nearer ones move to the edge.
     """
     (height, width), (rows, columns) = image.shape[-2:], np.broadcast_arrays(rows, columns)
-    nothing = np.where(np.isnan(rows) | np.isnan(columns), np.nan, 0.0)
+    outside_value = np.where(np.isnan(rows) | np.isnan(columns), np.nan, 0.0)
     inside = (rows >= -outside) & (rows <= height - 1 + outside)
     inside &= (columns >= -outside) & (columns <= width - 1 + outside)
     rows, columns = (np.clip(np.where(inside, at, 0), 0, size - 1) for at, size in ((rows, height), (columns, width)))
@@ -71,7 +71,7 @@ def _bilinear(image: Array, rows: Array, columns: Array, *, outside: float) -> A
     for below, beside in product((0, 1), (0, 1)):
         weight = (down if below else 1 - down) * (right if beside else 1 - right)
         at = np.minimum(top + below, height - 1), np.minimum(left + beside, width - 1)
-        corners.append(np.where(inside, image[:, at[0], at[1]] * weight, nothing))
+        corners.append(np.where(inside, image[:, at[0], at[1]] * weight, outside_value))
     return np.stack(corners)
 
 
@@ -79,12 +79,12 @@ def roi_align(call: Call, src: Array, boxes: Array, images: Array) -> Array:
     """Means or maxima of samples in the cells of boxes."""
     height, width, half = call.s64("rows"), call.s64("columns"), call.flag("half_pixel")
     whole, places = src.astype(np.float64), boxes.astype(np.float64)
-    found = np.zeros((len(boxes), src.shape[1], height, width))
+    pooled = np.zeros((len(boxes), src.shape[1], height, width))
     for place, (box, image) in enumerate(zip(places, images.tolist(), strict=True)):
         if not 0 <= image < src.shape[0]:
             raise IndexError(f"index {image} at [{place}] of images is out of range")
         if not np.isfinite(box).all():
-            found[place] = np.nan
+            pooled[place] = np.nan
             continue
         left, top, right, bottom = box * call.f32("scale") - (0.5 if half else 0.0)
         sizes = [bottom - top, right - left] if half else [max(bottom - top, 1.0), max(right - left, 1.0)]
@@ -96,10 +96,10 @@ def roi_align(call: Call, src: Array, boxes: Array, images: Array) -> Array:
         columns = left + (np.arange(width)[:, None] + (np.arange(counts[1]) + 0.5) / counts[1]) * cells[1]
         samples = _bilinear(whole[image], rows[:, None, :, None], columns[None, :, None, :], outside=1.0)
         if call.string("mode") == "avg":
-            found[place] = samples.sum(0).mean((-2, -1))
+            pooled[place] = samples.sum(0).mean((-2, -1))
         else:  # the largest of the weighted corners, as ONNX says
-            found[place] = samples.max(0).max((-2, -1))
-    return found.astype(src.dtype)
+            pooled[place] = samples.max(0).max((-2, -1))
+    return pooled.astype(src.dtype)
 
 
 def max_pool_places(call: Call, src: Array) -> tuple[Array, Array]:
@@ -117,8 +117,8 @@ def max_pool_places(call: Call, src: Array) -> tuple[Array, Array]:
         ]
         at = [one.reshape(-1, *(1,) * (count - axis - 1)) for axis, one in enumerate(at)]
         valid, flat = np.ones(counts, bool), np.zeros(counts, np.int64)
-        for one, dim, weight in zip(at, dims, weights, strict=True):
-            valid, flat = valid & (one >= 0) & (one < dim), flat + one * weight
+        for coordinate, dim, weight in zip(at, dims, weights, strict=True):
+            valid, flat = valid & (coordinate >= 0) & (coordinate < dim), flat + coordinate * weight
         where: tuple[Any, ...] = (..., *[np.clip(one, 0, dim - 1) for one, dim in zip(at, dims, strict=True)])
         values = src[where]
         better = values > best
@@ -132,13 +132,13 @@ def max_pool_places(call: Call, src: Array) -> tuple[Array, Array]:
 
 def max_unpool(call: Call, src: Array, indices: Array, shape: Array) -> Array:
     """The elements of a MaxPool at the places that they had, and 0 elsewhere."""
-    found = np.zeros(shape.tolist(), src.dtype)
-    outside = (indices < 0) | (indices >= found.size)
+    unpooled = np.zeros(shape.tolist(), src.dtype)
+    outside = (indices < 0) | (indices >= unpooled.size)
     if outside.any():
         place = np.argwhere(outside)[0].tolist()
         raise IndexError(f"index {indices[tuple(place)]} at {place} of indices is out of range")
-    found.reshape(-1)[indices.reshape(-1)] = src.reshape(-1)
-    return found
+    unpooled.reshape(-1)[indices.reshape(-1)] = src.reshape(-1)
+    return unpooled
 
 
 def deform_columns(call: Call, src: Array, offsets: Array, mask: Array | None = None) -> Array:
@@ -149,17 +149,17 @@ def deform_columns(call: Call, src: Array, offsets: Array, mask: Array | None = 
     moved = offsets.astype(np.float64).reshape(batch, parts, *kernel, 2, rows, columns)
     factors = np.ones(()) if mask is None else mask.astype(np.float64).reshape(batch, parts, *kernel, rows, columns)
     factors = np.broadcast_to(factors, (batch, parts, *kernel, rows, columns))
-    found = np.zeros((batch, channels, *kernel, rows, columns))
-    each = channels // parts
+    columns_made = np.zeros((batch, channels, *kernel, rows, columns))
+    width_of_part = channels // parts
     padded = np.pad(src.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
     for image, part, row, column in product(range(batch), range(parts), *map(range, kernel)):
         down, beside = moved[image, part, row, column]
         at = np.arange(rows)[:, None] * strides[0] - pads[0] + row * dilations[0] + down
         along = np.arange(columns)[None, :] * strides[1] - pads[1] + column * dilations[1] + beside
-        some = slice(part * each, (part + 1) * each)
-        samples = _bilinear(padded[image, some], at + 1, along + 1, outside=0.0).sum(0)
-        found[image, some, row, column] = samples * factors[image, part, row, column]
-    return found.reshape(batch, channels, prod(kernel), rows * columns).astype(src.dtype)
+        channels_of_part = slice(part * width_of_part, (part + 1) * width_of_part)
+        samples = _bilinear(padded[image, channels_of_part], at + 1, along + 1, outside=0.0).sum(0)
+        columns_made[image, channels_of_part, row, column] = samples * factors[image, part, row, column]
+    return columns_made.reshape(batch, channels, prod(kernel), rows * columns).astype(src.dtype)
 
 
 def grid_sample(call: Call, src: Array, grid: Array) -> Array:
@@ -170,7 +170,7 @@ def grid_sample(call: Call, src: Array, grid: Array) -> Array:
     sides = [
         _neighbours(places[..., len(sizes) - 1 - axis], size, mode, padding, aligned) for axis, size in enumerate(sizes)
     ]
-    found = np.zeros((batch, channels, places.shape[1]))
+    sampled = np.zeros((batch, channels, places.shape[1]))
     images = np.arange(batch)[:, None]
     for chosen in product(*sides) if src.size else ():
         inside = np.all([(at >= 0) & (at < size) for (at, _), size in zip(chosen, sizes, strict=True)], axis=0)
@@ -178,8 +178,8 @@ def grid_sample(call: Call, src: Array, grid: Array) -> Array:
         where: tuple[Any, ...] = (images, slice(None), *at)
         elements = np.moveaxis(src[where].astype(np.float64), -1, 1)
         share = np.prod([one for _, one in chosen], axis=0)
-        found += np.where(inside[:, None], elements, 0) * share[:, None]
-    return found.reshape(batch, channels, *grid.shape[1:-1]).astype(src.dtype)
+        sampled += np.where(inside[:, None], elements, 0) * share[:, None]
+    return sampled.reshape(batch, channels, *grid.shape[1:-1]).astype(src.dtype)
 
 
 def _neighbours(place: Array, size: int, mode: str, padding: str, aligned: bool) -> list[tuple[Array, Array]]:

@@ -20,10 +20,10 @@ COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minim
 
 def _wrapped(indices: Array, dim: int) -> Array:
     """The indices counted from 0; IndexError if one is out of range."""
-    found = np.where(indices < 0, indices + dim, indices)
-    if found.size and not ((found >= 0) & (found < dim)).all():
+    wrapped = np.where(indices < 0, indices + dim, indices)
+    if wrapped.size and not ((wrapped >= 0) & (wrapped < dim)).all():
         raise IndexError(f"an index is not in the range {-dim} to {dim - 1}")
-    return found
+    return wrapped
 
 
 def gather(call: Call, src: Array, indices: Array) -> Array:
@@ -34,9 +34,9 @@ def gather(call: Call, src: Array, indices: Array) -> Array:
     # numpy would copy all numbers that are not aligned. Rows of bytes always are.
     axis %= src.ndim
     rows = src.reshape(*src.shape[: axis + 1], -1)
-    found = np.take(rows.view(np.dtype((np.void, rows.shape[-1] * src.itemsize)))[..., 0], indices, axis=axis)
+    gathered = np.take(rows.view(np.dtype((np.void, rows.shape[-1] * src.itemsize)))[..., 0], indices, axis=axis)
     shape = *src.shape[:axis], *indices.shape, *src.shape[axis + 1 :]
-    return found.reshape(*found.shape, 1).view(src.dtype).reshape(shape)
+    return gathered.reshape(*gathered.shape, 1).view(src.dtype).reshape(shape)
 
 
 def gather_elements(call: Call, src: Array, indices: Array) -> Array:
@@ -63,13 +63,13 @@ def weighted_gather(call: Call, src: Array, indices: Array, weights: Array) -> A
     axis = call.s64("axis") % src.ndim
     if indices.size and indices.max() >= src.shape[axis]:
         raise IndexError(f"an index is not below {src.shape[axis]}")
-    found = np.zeros((*src.shape[:axis], len(indices), *src.shape[axis + 1 :]), np.result_type(src.dtype, np.float32))
+    sums = np.zeros((*src.shape[:axis], len(indices), *src.shape[axis + 1 :]), np.result_type(src.dtype, np.float32))
     for places, shares in zip(indices.T, weights.T, strict=True):
         chosen = np.flatnonzero(places >= 0)
         at: tuple[Any, ...] = (*(slice(None),) * axis, chosen)
-        wide = shares[chosen].astype(found.dtype).reshape(-1, *(1,) * (src.ndim - axis - 1))
-        found[at] += np.take(src, places[chosen], axis).astype(found.dtype) * wide
-    return found.astype(src.dtype)
+        wide = shares[chosen].astype(sums.dtype).reshape(-1, *(1,) * (src.ndim - axis - 1))
+        sums[at] += np.take(src, places[chosen], axis).astype(sums.dtype) * wide
+    return sums.astype(src.dtype)
 
 
 def scatter_elements(call: Call, src: Array, indices: Array, updates: Array, out: Array | None = None) -> Array:
@@ -90,19 +90,19 @@ ROW = 16  # elements of a slice from which on slices are added as a whole
 
 
 def _scattered(call: Call, src: Array, places: tuple[Array, ...], updates: Array, out: Array | None) -> Array:
-    found, how = np.empty_like(src) if out is None else out, call.string("reduction")
-    if found.__array_interface__["data"] != src.__array_interface__["data"]:  # out may be the memory of src
-        np.copyto(found, src)
+    dst, how = np.empty_like(src) if out is None else out, call.string("reduction")
+    if dst.__array_interface__["data"] != src.__array_interface__["data"]:  # out may be the memory of src
+        np.copyto(dst, src)
     if how == "none":
-        found[places] = updates
+        dst[places] = updates
     elif how == "add" and len(places) == 1 and math.prod(src.shape[1:]) >= ROW and places[0].size:
         # The gradient of an embedding: numpy's ``add.at`` takes a hundred times as long for slices.
         order = np.argsort(places[0].ravel(), kind="stable")
         rows, firsts = np.unique(places[0].ravel()[order], return_index=True)
-        found[rows] += np.add.reduceat(updates.reshape(-1, *src.shape[1:])[order], firsts, axis=0)
+        dst[rows] += np.add.reduceat(updates.reshape(-1, *src.shape[1:])[order], firsts, axis=0)
     else:
-        COMBINE[how].at(found, places, updates)
-    return found
+        COMBINE[how].at(dst, places, updates)
+    return dst
 
 
 def one_hot(call: Call, indices: Array, depth: Array, values: Array) -> Array:
@@ -116,10 +116,10 @@ def one_hot(call: Call, indices: Array, depth: Array, values: Array) -> Array:
 def _arg(call: Call, src: Array, find: Any) -> Array:
     axis, keep = call.s64("axis"), call.flag("keep_dims")
     if call.flag("last"):
-        found = src.shape[axis] - 1 - find(np.flip(src, axis), axis=axis, keepdims=keep)
+        places = src.shape[axis] - 1 - find(np.flip(src, axis), axis=axis, keepdims=keep)
     else:
-        found = find(src, axis=axis, keepdims=keep)
-    return np.asarray(found).astype(np.int64)
+        places = find(src, axis=axis, keepdims=keep)
+    return np.asarray(places).astype(np.int64)
 
 
 def arg_max(call: Call, src: Array) -> Array:
@@ -138,7 +138,7 @@ def _first_places(rows: Array, count: int, *, largest: bool) -> Array:
     The numbers of a row become integers of the same order, whose low half is the place, so that no two are equal.
     """
     size = rows.shape[1]
-    found, places, step = np.empty((len(rows), count), np.int64), np.arange(size), max(1, IN_CACHE // size)
+    places_found, places, step = np.empty((len(rows), count), np.int64), np.arange(size), max(1, IN_CACHE // size)
     for start in range(0, len(rows), step):
         part = rows[start : start + step] + np.float32(0)  # -0 equals 0
         bits = np.where(np.isnan(part), MOST_PLACES, part.view(np.int32))  # no number is larger than NaN
@@ -146,8 +146,8 @@ def _first_places(rows: Array, count: int, *, largest: bool) -> Array:
         keys = np.left_shift(~ordered if largest else ordered, 32, dtype=np.int64) | places
         first = np.partition(keys, count - 1, axis=1)[:, :count]
         first.sort(axis=1)
-        found[start : start + step] = first & 0xFFFFFFFF
-    return found
+        places_found[start : start + step] = first & 0xFFFFFFFF
+    return places_found
 
 
 def top_k(call: Call, src: Array, k: Array) -> tuple[Array, Array]:
@@ -155,8 +155,8 @@ def top_k(call: Call, src: Array, k: Array) -> tuple[Array, Array]:
     axis, count = call.s64("axis"), int(k.ravel()[0])
     if src.dtype == np.float32 and 0 < count * FEW <= src.shape[axis] <= MOST_PLACES:
         rows = np.moveaxis(src, axis, -1)
-        found = _first_places(rows.reshape(-1, rows.shape[-1]), count, largest=call.flag("largest"))
-        places = np.moveaxis(found.reshape(*rows.shape[:-1], count), -1, axis)
+        first_places = _first_places(rows.reshape(-1, rows.shape[-1]), count, largest=call.flag("largest"))
+        places = np.moveaxis(first_places.reshape(*rows.shape[:-1], count), -1, axis)
         return np.take_along_axis(src, places, axis), places
     keys = src.astype(np.float32) if src.dtype.kind == "V" else src  # numpy sorts no NaN of bf16
     if call.flag("largest"):
@@ -190,8 +190,8 @@ def _running(call: Call, src: Array, combine: np.ufunc, first: int) -> Array:
         shape = [1 if place == axis % src.ndim else dim for place, dim in enumerate(src.shape)]
         rest = np.take(turned, range(src.shape[axis] - 1), axis)
         turned = np.concatenate([np.full(shape, first, src.dtype), rest], axis)
-    found: Array = combine.accumulate(turned.astype(wide, copy=False), axis, dtype=wide).astype(src.dtype, copy=False)
-    return np.flip(found, axis) if call.flag("reverse") else found
+    running: Array = combine.accumulate(turned.astype(wide, copy=False), axis, dtype=wide).astype(src.dtype, copy=False)
+    return np.flip(running, axis) if call.flag("reverse") else running
 
 
 def shape(call: Call, src: Array) -> Array:

@@ -78,11 +78,11 @@ def _leaves(src: Array, nodes: Array, roots: Array) -> Array:
     while (head[at] != LEAF).any():
         x, limit, kind = src[rows, head[at] >> BITS], thresholds[at], head[at] & (MISSING - 1)
         holds = np.isnan(x) & (head[at] & MISSING != 0)
-        for one in kinds:
-            holds |= (kind == one) & COMPARE[COMPARISONS[one - 1]](x, limit)
+        for mode in kinds:
+            holds |= (kind == mode) & COMPARE[COMPARISONS[mode - 1]](x, limit)
         at = np.where(holds, nodes[at, HOLDS], nodes[at, FAILS])
-    found: Array = leaf_numbers_of(nodes)[at]
-    return found
+    leaves: Array = leaf_numbers_of(nodes)[at]
+    return leaves
 
 
 def classify(call: Call, src: Array, classes: Array) -> tuple[Array, Array]:
@@ -107,8 +107,8 @@ def _transformed(transform: str, scores: Array) -> Array:
         return scores
     if transform == LOGISTIC:
         tail = np.exp(-np.abs(scores))
-        found: Array = np.where(scores < 0, tail / (1 + tail), 1 / (1 + tail))
-        return found
+        probabilities: Array = np.where(scores < 0, tail / (1 + tail), 1 / (1 + tail))
+        return probabilities
     most = scores.max(1, keepdims=True, initial=np.finfo(np.float32).min)
     powers: Array = np.exp(scores - most)
     if transform == SOFTMAX:
@@ -118,7 +118,7 @@ def _transformed(transform: str, scores: Array) -> Array:
     return np.where(counted, powers, scores * np.exp(-most)) / total
 
 
-def look_up(call: Call, src: Array, keys: Array, values: Array, other: Array) -> Array:
+def look_up(call: Call, src: Array, keys: Array, values: Array, default: Array) -> Array:
     """The values of keys.
 
     Raises:
@@ -130,7 +130,7 @@ def look_up(call: Call, src: Array, keys: Array, values: Array, other: Array) ->
     same = keys[place] == src
     if keys.dtype.kind == "f":
         same |= np.isnan(keys[place]) & np.isnan(src)
-    return np.where(same, values[place], other)
+    return np.where(same, values[place], default)
 
 
 def couple_pairs(call: Call, src: Array) -> Array:
@@ -142,10 +142,10 @@ def couple_pairs(call: Call, src: Array) -> Array:
     system = -np.swapaxes(pairs, 1, 2) * pairs
     diagonal = np.arange(count)
     system[:, diagonal, diagonal] = (pairs**2).sum(1)
-    found = np.full((rows, count), 1 / count)
+    probabilities = np.full((rows, count), 1 / count)
     open_ = np.arange(rows)
     for _ in range(100):
-        part, chosen = system[open_], found[open_]
+        part, chosen = system[open_], probabilities[open_]
         products = np.einsum("nij,nj->ni", part, chosen)
         whole = (chosen * products).sum(1)
         goes_on = np.abs(products - whole[:, None]).max(1, initial=0) >= 0.005 / count
@@ -158,5 +158,5 @@ def couple_pairs(call: Call, src: Array) -> Array:
             whole = (whole + step * (step * part[:, own, own] + 2 * products[:, own])) / (1 + step) ** 2
             products = (products + step[:, None] * part[:, own]) / (1 + step)[:, None]
             chosen /= (1 + step)[:, None]
-        found[open_] = chosen
-    return found.astype(src.dtype)
+        probabilities[open_] = chosen
+    return probabilities.astype(src.dtype)

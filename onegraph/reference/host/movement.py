@@ -38,9 +38,9 @@ def transpose(call: Call, src: Array) -> Array:
 
 def slice_(call: Call, src: Array, *ends: Array) -> Array:
     """Part of src."""
-    found = slices(call)
-    assert found is not None
-    return src[found]
+    cut = slices(call)
+    assert cut is not None
+    return src[cut]
 
 
 def expand(call: Call, src: Array, shape: Array) -> Array:
@@ -53,8 +53,8 @@ def sum_to(call: Call, src: Array, shape: Array) -> Array:
     dims = tuple(shape.tolist())
     added = src.ndim - len(dims)
     axes = (*range(added), *(added + axis for axis, dim in enumerate(dims) if dim == 1 != src.shape[added + axis]))
-    found: Array = src.sum(axes, dtype=src.dtype, keepdims=True).reshape(dims) if axes else src
-    return found
+    total: Array = src.sum(axes, dtype=src.dtype, keepdims=True).reshape(dims) if axes else src
+    return total
 
 
 def concat(call: Call, *sources: Array) -> Array:
@@ -76,9 +76,9 @@ def pad(call: Call, src: Array, pads: Array, value: Array | None = None) -> Arra
     mode = call.string("mode")
     if mode == "constant":
         number = np.zeros((), src.dtype) if value is None else value.reshape(())
-        found = np.full([n + a + b for n, (a, b) in zip(cut.shape, widths, strict=True)], number, src.dtype)
-        found[tuple(slice(a, a + n) for n, (a, _) in zip(cut.shape, widths, strict=True))] = cut
-        return found
+        padded = np.full([n + a + b for n, (a, b) in zip(cut.shape, widths, strict=True)], number, src.dtype)
+        padded[tuple(slice(a, a + n) for n, (a, _) in zip(cut.shape, widths, strict=True))] = cut
+        return padded
     return np.pad(cut, widths, mode=mode)  # type: ignore[call-overload]
 
 

@@ -27,8 +27,8 @@ def _numbers(call: Call, rows: Array, scales: Array, zps: Array | None, depth: i
 
 def packed_mat_mul(call: Call, src: Array, weights: Array, scales: Array, zps: Array | None = None) -> Array:
     """The product."""
-    found = src.astype(np.float64) @ _numbers(call, weights, scales, zps, src.shape[-1]).T
-    return found.astype(src.dtype)
+    product = src.astype(np.float64) @ _numbers(call, weights, scales, zps, src.shape[-1]).T
+    return product.astype(src.dtype)
 
 
 def packed_gather(call: Call, table: Array, indices: Array, scales: Array, zps: Array | None = None) -> Array:
@@ -45,10 +45,10 @@ def packed_experts(
 ) -> Array:
     """The products of the rows and the matrices of their experts."""
     rows = src if src.ndim == places.ndim + 1 else np.broadcast_to(src[:, None], (*places.shape, src.shape[-1]))
-    found = np.zeros((*places.shape, weights.shape[1]))
+    products = np.zeros((*places.shape, weights.shape[1]))
     for expert in range(len(weights)):
         mine = places == expert
         own = None if zps is None else zps[expert]
         numbers = _numbers(call, weights[expert], scales[expert], own, src.shape[-1])
-        found[mine] = rows[mine].astype(np.float64) @ numbers.T
-    return found.astype(src.dtype)
+        products[mine] = rows[mine].astype(np.float64) @ numbers.T
+    return products.astype(src.dtype)

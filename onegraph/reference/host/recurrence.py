@@ -43,8 +43,8 @@ def activated(function: Activation, x: Array) -> Array:
 def _functions(call: Call, direction: int) -> list[Callable[[Array], Array]]:
     """The activations of gates and of the new state, which limit what they get, and that of the cell state."""
     functions, clip = activations_of(call), call.f32("clip") or np.inf
-    each = len(functions) // DIRECTIONS[call.string("direction")]
-    gate, inner, outer = (functions[direction * each : (direction + 1) * each] * 3)[:3]
+    width = len(functions) // DIRECTIONS[call.string("direction")]
+    gate, inner, outer = (functions[direction * width : (direction + 1) * width] * 3)[:3]
     limited = [lambda x, function=one: activated(function, np.clip(x, -clip, clip)) for one in (gate, inner)]
     return [*limited, partial(activated, outer)]
 
@@ -71,35 +71,41 @@ def recurrence(
     if np.any((ends < 0) | (ends > steps)):
         raise ValueError(f"lengths {ends.tolist()}; expected 0 to {steps}")
     last, last_cell = np.empty((2, directions, batch, units))
-    for one in range(directions):
+    for direction_number in range(directions):
         state, memory = (
-            np.zeros((batch, units)) if given is None else given[one].astype(np.float64) for given in (hidden, cell)
+            np.zeros((batch, units)) if given is None else given[direction_number].astype(np.float64)
+            for given in (hidden, cell)
         )
-        gate, inner, outer = _functions(call, one)
+        gate, inner, outer = _functions(call, direction_number)
         order = range(steps)
-        for step in reversed(order) if direction == "reverse" or one == 1 else order:
-            given = inputs[step, :, one].astype(np.float64).swapaxes(0, 1)  # (gates, batch, units)
-            seen = np.einsum("bk,kgu->gbu", state, factors[one]) + bias[one]
+        for step in reversed(order) if direction == "reverse" or direction_number == 1 else order:
+            gates_in = inputs[step, :, direction_number].astype(np.float64).swapaxes(0, 1)  # (gates, batch, units)
+            seen = np.einsum("bk,kgu->gbu", state, factors[direction_number]) + bias[direction_number]
             before, lives = (state, memory), (step < ends)[:, None]
             if kind == "lstm":
-                entry, out, forget, fresh = given + seen
+                entry, out, forget, fresh = gates_in + seen
                 if peeps is not None:
-                    entry, forget = entry + peeps[one, 0] * memory, forget + peeps[one, 2] * memory
+                    entry, forget = (
+                        entry + peeps[direction_number, 0] * memory,
+                        forget + peeps[direction_number, 2] * memory,
+                    )
                 entry = gate(entry)
                 kept = 1 - entry if call.flag("input_forget") else gate(forget)
                 memory = kept * memory + entry * inner(fresh)
-                out = out if peeps is None else out + peeps[one, 1] * memory
+                out = out if peeps is None else out + peeps[direction_number, 1] * memory
                 state = gate(out) * outer(memory)
             elif kind in ("gru", "reset_gru"):
-                update, reset = gate(given[:2] + seen[:2])
+                update, reset = gate(gates_in[:2] + seen[:2])
                 if kind == "gru":
-                    fresh = inner(given[2] + reset * seen[2])
+                    fresh = inner(gates_in[2] + reset * seen[2])
                 else:
-                    fresh = inner(given[2] + (reset * state) @ factors[one, :, 2] + bias[one, 2])
+                    fresh = inner(
+                        gates_in[2] + (reset * state) @ factors[direction_number, :, 2] + bias[direction_number, 2]
+                    )
                 state = fresh + update * (state - fresh)
             else:
-                state = gate(given[0] + seen[0])
+                state = gate(gates_in[0] + seen[0])
             state, memory = (np.where(lives, *pair) for pair in zip((state, memory), before, strict=True))
-            states[step, one] = np.where(lives, state, 0)
-        last[one], last_cell[one] = state, memory
+            states[step, direction_number] = np.where(lives, state, 0)
+        last[direction_number], last_cell[direction_number] = state, memory
     return tuple(one.astype(inputs.dtype) for one in (states, last, last_cell))

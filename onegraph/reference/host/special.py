@@ -49,5 +49,5 @@ def erf(src: Array) -> Array:
     near, far = np.minimum(size, BOUND) ** 2, np.maximum(size, BOUND)
     small = size * np.polyval(NEAR[0], near) / np.polyval(NEAR[1], near)
     large = 1 - np.exp(-(far**2)) * np.polyval(FAR[0], far) / np.polyval(FAR[1], far)
-    found: Array = np.copysign(np.where(size <= BOUND, small, large), wide)
-    return np.where(np.isnan(wide), wide, found).astype(src.dtype)
+    values: Array = np.copysign(np.where(size <= BOUND, small, large), wide)
+    return np.where(np.isnan(wide), wide, values).astype(src.dtype)

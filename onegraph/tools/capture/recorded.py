@@ -44,17 +44,17 @@ class RecordedExecutable(Executable):
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph; the inputs are written before the run, an exception after it."""
-        given = dict(zip(self._names, arrays, strict=False))
-        return self._recorded({**given, **named}, lambda: Executable.__call__(self, *arrays, out=out, **named))
+        by_name = dict(zip(self._names, arrays, strict=False))
+        return self._recorded({**by_name, **named}, lambda: Executable.__call__(self, *arrays, out=out, **named))
 
     def bind(self, /, *inputs: object, **arrays: object) -> BoundRun:
         """Bind arrays; the inputs are written with their current contents."""
-        given = dict(zip(self._names, inputs, strict=False))
-        run: BoundRun = self._recorded({**given, **arrays}, lambda: Executable.bind(self, *inputs, **arrays))
+        by_name = dict(zip(self._names, inputs, strict=False))
+        run: BoundRun = self._recorded({**by_name, **arrays}, lambda: Executable.bind(self, *inputs, **arrays))
         return run
 
-    def _recorded(self, given: Mapping[str, object], work: Any) -> Any:
-        inputs = {name: values for name in self._names if (values := _plain(name, given.get(name))) is not None}
+    def _recorded(self, by_name: Mapping[str, object], work: Any) -> Any:
+        inputs = {name: values for name in self._names if (values := _plain(name, by_name.get(name))) is not None}
         pairs = [(record, path) for record in self._records if (path := record.call(inputs)) is not None]
         try:
             result = work()

@@ -108,8 +108,8 @@ def _split(
 
 
 def _completions(page: PageOfOp, failing: Sequence[ProbedUse]) -> list[ProbedUse]:
-    found = (more for use in failing for more in completed(page, use))
-    return [use for use in found if page.allows(use)]
+    completions = (more for use in failing for more in completed(page, use))
+    return [use for use in completions if page.allows(use)]
 
 
 def _best_first(uses: Sequence[ProbedUse]) -> list[ProbedUse]:
@@ -119,8 +119,8 @@ def _best_first(uses: Sequence[ProbedUse]) -> list[ProbedUse]:
 
 def own_edition(version: tuple[int, int, int]) -> tuple[str, str]:
     """The edition of a library, and a note where its version is newer than every edition."""
-    name, given = edition_of_version(version), ".".join(map(str, version))
-    note = f"oneDNN {given} is newer than every edition; tested against the newest, {name}"
+    name, version_text = edition_of_version(version), ".".join(map(str, version))
+    note = f"oneDNN {version_text} is newer than every edition; tested against the newest, {name}"
     return name, "" if version[:2] <= NEWEST else note
 
 
@@ -156,13 +156,13 @@ def probe(
     kind = next((schema.kind for schema in BASE.values() if schema.name == name), None)
     if kind is None:
         raise ArgumentError(f"{name!r} is not an op")
-    given = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
+    attributes = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
     picks = tuple((index, str(tensor[0])) for index, tensor in enumerate(inputs))
-    plain = {attribute: value for attribute, (_, value) in given.items()}
+    plain = {attribute: value for attribute, (_, value) in attributes.items()}
     use = ProbedUse(kind, (GIVEN,), picks, plain, tuple(outputs), [list(tensor) for tensor in inputs])
     worker = probing_worker()
     try:
-        request = {"name": name, "use": use.to_dict(), "call": given, "allowed": True}
+        request = {"name": name, "use": use.to_dict(), "call": attributes, "allowed": True}
         return worker.run(request, TIME_LIMIT)
     finally:
         worker.close()

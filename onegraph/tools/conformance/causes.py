@@ -40,14 +40,14 @@ def judge(
     failed = [probe for probe, one in pairs if probe.allowed and one.outcome in NOT_RUN and _not_native(probe.use)]
     twins = [_in_f32(probe) for probe in failed]
     of_twins = runner.run([twin.request() for twin in twins])
-    found = {id(probe): pair for probe, pair in zip(failed, zip(twins, of_twins, strict=True), strict=True)}
+    twins_by_probe = {id(probe): pair for probe, pair in zip(failed, zip(twins, of_twins, strict=True), strict=True)}
     court = _Court(version, {probe.page.base.kind for probe, one in pairs if one.outcome in GOOD})
     # Probes of one change come first: they explain the uses that differ from right ones in several ways.
     order = sorted(range(len(pairs)), key=lambda place: pairs[place][0].group == "valid use")
     judged: dict[int, Judgement] = {}
     for place in order:
         probe, outcome = pairs[place]
-        judged[place] = court.judge(probe, outcome, found.get(id(probe)))
+        judged[place] = court.judge(probe, outcome, twins_by_probe.get(id(probe)))
     return [ProbeResult(probe, outcome, *judged[place]) for place, (probe, outcome) in enumerate(pairs)]
 
 
@@ -82,41 +82,41 @@ class _Court:
 
     def judge(self, probe: Probe, outcome: Outcome, twin: tuple[Probe, Outcome] | None) -> Judgement:
         """The verdict and the causes of a probe; ``twin`` is the same probe in f32."""
-        found = outcome.outcome
-        refused = found in NOT_RUN
+        ended = outcome.outcome
+        refused = ended in NOT_RUN
         if probe.says == REFUSED:
-            verdict = "agrees" if refused else "crashes" if found in ENDED else "laxer"
+            verdict = "agrees" if refused else "crashes" if ended in ENDED else "laxer"
             words = f":{probe.subject}" if probe.cause == WORDS_RULE else ""
             return verdict, () if verdict == "agrees" else (f"{verdict}:{probe.cause}{words}",)
-        if probe.says == PRINTED and found not in ENDED:
+        if probe.says == PRINTED and ended not in ENDED:
             return ("text", (probe.cause,)) if refused else ("agrees", ())
-        if probe.says == UNPRINTED and found in GOOD:
+        if probe.says == UNPRINTED and ended in GOOD:
             return "text", (probe.cause,)
-        if found in GOOD:
+        if ended in GOOD:
             return "agrees", ()
         if twin is not None:
-            other, of_other = twin
-            if of_other.outcome not in NOT_RUN or not other.page.allows(other.use):
+            twin_probe, of_other = twin
+            if of_other.outcome not in NOT_RUN or not twin_probe.page.allows(twin_probe.use):
                 return "machine", tuple(f"machine:{dtype}" for dtype in _not_native(probe.use))
-            probe, outcome = other, of_other
+            probe, outcome = twin_probe, of_other
         return self._explained(probe, outcome)
 
     def _explained(self, probe: Probe, outcome: Outcome) -> Judgement:
-        found, kind = outcome.outcome, probe.page.base.kind
-        verdict = {"refused": "stricter", "unsupported": "version", "wrong": "wrong"}.get(found, "crashes")
+        ended, kind = outcome.outcome, probe.page.base.kind
+        verdict = {"refused": "stricter", "unsupported": "version", "wrong": "wrong"}.get(ended, "crashes")
         known = self._known(probe, outcome)
         if not known and probe.group == "valid use":
             for change in _parts(probe):
                 of_change, judgement = self._changes.get((kind, *change), ("", ("", ())))
-                if of_change == found:
+                if of_change == ended:
                     return judgement
-        if found == "unsupported" and kind not in self._working:
+        if ended == "unsupported" and kind not in self._working:
             known = (NO_KERNEL,)
         if not known:
             known = self._likely(probe.use) or (f"{verdict}:{probe.subject}:{probe.value}",)
         judgement = verdict, known
         if probe.group != "valid use":
-            self._changes.setdefault((kind, probe.subject, str(probe.value)), (found, judgement))
+            self._changes.setdefault((kind, probe.subject, str(probe.value)), (ended, judgement))
         return judgement
 
     def _known(self, probe: Probe, outcome: Outcome) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ class _Court:
 
     def _likely(self, use: ProbedUse) -> tuple[str, ...]:
         """The one known fault of a use, if it is of an attribute or input that the use has; it ends in a new way."""
-        given = {*use.attrs, *(port.name for port in BASE[use.kind].inputs[: len(use.picks)])}
-        names = [name for name in use.faults(self._version) if SINGLE[name].where in given]
+        ports_and_attrs = {*use.attrs, *(port.name for port in BASE[use.kind].inputs[: len(use.picks)])}
+        names = [name for name in use.faults(self._version) if SINGLE[name].where in ports_and_attrs]
         return tuple(names) if len(names) == 1 else ()
 
     def _causes(self, use: ProbedUse) -> list[str]:

@@ -77,15 +77,15 @@ class Changes:
             return [self.page.base_word(attribute.name, value) for value in attribute.values]
         if attribute.kind == "bool":
             return [True, False]
-        default, found = attribute.default, list[Any]()
+        default, tried_values = attribute.default, list[Any]()
         if isinstance(default, Fill):
-            found.append([default.value] * len(self.control.attrs.get("strides", ())))
+            tried_values.append([default.value] * len(self.control.attrs.get("strides", ())))
         elif default is not None:
-            found.append(plain(default))
+            tried_values.append(plain(default))
         for use in (*self.right, *self.failing):
-            if name in use.attrs and plain(use.attrs[name]) not in found:
-                found.append(plain(use.attrs[name]))
-        return found[:MOST]
+            if name in use.attrs and plain(use.attrs[name]) not in tried_values:
+                tried_values.append(plain(use.attrs[name]))
+        return tried_values[:MOST]
 
     def _use_with(self, name: str, value: Any) -> tuple[ProbedUse | None, ProbedUse | None]:
         """A control and a valid use in which the attribute has this value, the same if the library takes it."""
@@ -148,11 +148,11 @@ class Changes:
                     yield self._probe(
                         "attribute refused", attribute.name, value, REFUSED, changed, control, cause=_rule(broken)
                     )
-        other = WRONG_KIND[attribute.kind]
-        tried = [(other, SAMPLES[other], f"as {other}", "wrong_kind")]
+        kind_of_value = WRONG_KIND[attribute.kind]
+        tried = [(kind_of_value, SAMPLES[kind_of_value], f"as {kind_of_value}", "wrong_kind")]
         if attribute.kind in ("f32", "s64"):
-            one = control.attrs.get(name, SAMPLES[attribute.kind])
-            tried.append((attribute.kind, [one, one], "two numbers", "several_numbers"))
+            sample = control.attrs.get(name, SAMPLES[attribute.kind])
+            tried.append((attribute.kind, [sample, sample], "two numbers", "several_numbers"))
         for kind, value, shown, cause in tried:
             call = {**control.arguments(), name: [kind, value]}
             yield self._probe("attribute refused", attribute.name, shown, REFUSED, control, control, call, cause)
@@ -163,10 +163,10 @@ class Changes:
     def _settings(self) -> list[ProbedUse]:
         """For each setting of the flags one right use, or the control."""
         flags = [attribute.name for attribute in self.page.base.attributes if attribute.kind == "bool"]
-        found: dict[tuple[bool, ...], ProbedUse] = {}
+        uses: dict[tuple[bool, ...], ProbedUse] = {}
         for use in self.right or (self.control,):
-            found.setdefault(tuple(self._flag(use, name) for name in flags), use)
-        return list(found.values())
+            uses.setdefault(tuple(self._flag(use, name) for name in flags), use)
+        return list(uses.values())
 
     # Data types and ports ----------------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ def _rule(broken: Sequence[str]) -> str:
     return broken[0] if broken else ""
 
 
-def _forbidden(attribute: Attribute, given: Any) -> Iterator[Any]:
+def _forbidden(attribute: Attribute, control_value: Any) -> Iterator[Any]:
     """Values that are probably not allowed: other words, numbers out of range, lists of other lengths."""
     if attribute.kind == "str":
         yield "no such value"
@@ -313,7 +313,7 @@ def _forbidden(attribute: Attribute, given: Any) -> Iterator[Any]:
         far = [FAR, -FAR] if attribute.kind in ("f32", "s64") else []
         yield from (float(number) if attribute.kind == "f32" else number for number in (*outside, *far))
         return
-    numbers = list(plain(given)) if given is not None else [1, 1]
+    numbers = list(plain(control_value)) if control_value is not None else [1, 1]
     yield from ([number] * len(numbers) for number in outside)
     if numbers:
         yield [*numbers, numbers[-1]]

@@ -34,21 +34,23 @@ class Coverage:
 
     def lines(self, *, names: bool = True) -> list[str]:
         """The coverage as text, with or without the names of faults that no probe can meet."""
-        found = [f"{name}: {tried} of {count} tried" for name, (count, tried) in self.documented.items()]
+        report_lines = [f"{name}: {tried} of {count} tried" for name, (count, tried) in self.documented.items()]
         met = sum(reason == MET for reason in self.faults.values())
         beyond = sum(reason in BEYOND for reason in self.faults.values())
         can = len(self.faults) - beyond
-        found.append(f"known faults of this version: {met} of {can} that a probe can meet; {beyond} that none can")
+        report_lines.append(
+            f"known faults of this version: {met} of {can} that a probe can meet; {beyond} that none can"
+        )
         missed: dict[str, list[str]] = {}
         for name, reason in self.faults.items():
             if reason != MET:
                 missed.setdefault(reason, []).append(name)
         for reason, faults in missed.items():
             listed = ", ".join(faults) if names or reason not in BEYOND else str(len(faults))
-            found.append(f"  not met, {reason}: {listed}")
-        found += [f"not tried: {', '.join(item)}" for item in self.untried]
-        found += [f"skipped: {op}, {reason}" for op, reason in self.skipped.items()]
-        return found
+            report_lines.append(f"  not met, {reason}: {listed}")
+        report_lines += [f"not tried: {', '.join(item)}" for item in self.untried]
+        report_lines += [f"skipped: {op}, {reason}" for op, reason in self.skipped.items()]
+        return report_lines
 
     def to_dict(self) -> dict[str, Any]:
         """The coverage as plain dictionaries and lists."""
@@ -107,30 +109,30 @@ def _documented(page: PageOfOp, name: str) -> list[Item]:
     required_in = schema.required_inputs
     required_out = sum(not port.optional for port in schema.outputs)
     if name == "attribute values":
-        found = [
+        values_seen = [
             (attribute.name, page.base_word(attribute.name, value))
             for attribute in schema.attributes
             for value in attribute.values
         ]
-        found += [
+        values_seen += [
             (attribute.name, value)
             for attribute in schema.attributes
             if attribute.kind == "bool"
             for value in ("True", "False")
         ]
     elif name == "attributes given":
-        found = [(attribute.name, GIVEN) for attribute in schema.attributes]
+        values_seen = [(attribute.name, GIVEN) for attribute in schema.attributes]
     elif name == "attributes left out":
-        found = [(attribute.name, "left out") for attribute in schema.attributes]
+        values_seen = [(attribute.name, "left out") for attribute in schema.attributes]
     elif name == "data types":
         shown = [", ".join(f"{page.name_of(n)}={t}" for n, t in types.items()) for types in page.combinations]
-        found = [("data types", text) for text in shown]
+        values_seen = [("data types", text) for text in shown]
     elif name == "numbers of inputs":
         last = 1 if schema.variadic else len(schema.inputs)
-        found = [("number of inputs", str(count)) for count in range(required_in, last + 1)]
+        values_seen = [("number of inputs", str(count)) for count in range(required_in, last + 1)]
     else:
-        found = [("number of outputs", str(count)) for count in range(required_out, len(schema.outputs) + 1)]
-    return [(kind, subject, value) for subject, value in found]
+        values_seen = [("number of outputs", str(count)) for count in range(required_out, len(schema.outputs) + 1)]
+    return [(kind, subject, value) for subject, value in values_seen]
 
 
 def _faults(results: Sequence[ProbeResult], probed: set[str], version: tuple[int, int, int]) -> dict[str, str]:
@@ -142,7 +144,7 @@ def _faults(results: Sequence[ProbeResult], probed: set[str], version: tuple[int
         for cause in row.causes:
             if cause in SINGLE:
                 ended.setdefault(cause, []).append(True)
-    found = {}
+    met = {}
     for title, faults in CATALOGUE.items():
         for fault in faults:
             examples = uses_of_fault(fault) if fault.name in SINGLE else {}
@@ -150,14 +152,14 @@ def _faults(results: Sequence[ProbeResult], probed: set[str], version: tuple[int
             if not fault.affects(version) or probed.isdisjoint(shown_in):
                 continue
             if any(ended.get(fault.name, [])):
-                found[fault.name] = MET
+                met[fault.name] = MET
             elif fault.severity == SLOW:
-                found[fault.name] = SPEED
+                met[fault.name] = SPEED
             elif fault.name not in SINGLE:
                 large = not any(example.runs for example in fault.examples)
-                found[fault.name] = LARGE if large else REASONS.get(title, FUSED)
+                met[fault.name] = LARGE if large else REASONS.get(title, FUSED)
             elif fault.name in ended:
-                found[fault.name] = HIDDEN
+                met[fault.name] = HIDDEN
             else:
-                found[fault.name] = OTHER_EDITION if examples else LARGE
-    return found
+                met[fault.name] = OTHER_EDITION if examples else LARGE
+    return met

@@ -82,11 +82,11 @@ def findings_of(results: Sequence[ProbeResult], pages: Sequence[PageOfOp], versi
     for result in results:
         for cause in result.causes:
             rows[cause].append(result)
-    found = [_finding(cause, chosen, version) for cause, chosen in rows.items()]
-    shown = {finding.id for finding in found}
-    found += [correction for correction in _unprobed_corrections(results, pages) if correction.id not in shown]
-    found += _siblings(pages)
-    return sorted(found, key=lambda finding: (-RANKS[finding.verdict], finding.id))
+    disagreements = [_finding(cause, chosen, version) for cause, chosen in rows.items()]
+    shown = {finding.id for finding in disagreements}
+    disagreements += [correction for correction in _unprobed_corrections(results, pages) if correction.id not in shown]
+    disagreements += _siblings(pages)
+    return sorted(disagreements, key=lambda finding: (-RANKS[finding.verdict], finding.id))
 
 
 def _finding(cause: str, rows: Sequence[ProbeResult], version: str) -> Disagreement:
@@ -146,13 +146,13 @@ def _done(row: ProbeResult) -> str:
 def _unprobed_corrections(results: Sequence[ProbeResult], pages: Iterable[PageOfOp]) -> list[Disagreement]:
     """The mistakes in the texts that no probe showed: names, formulas, types that the C API lacks."""
     right: dict[str, list[ProbeResult]] = defaultdict(list)
-    others: dict[str, set[str]] = defaultdict(set)
+    happened: dict[str, set[str]] = defaultdict(set)
     for result in results:
         kind = result.asked.page.schema.kind
         if result.asked.group == "valid use" and result.outcome.outcome == "right":
             right[kind].append(result)
         elif result.asked.group == "valid use":
-            others[kind].add(result.happened.splitlines()[0])
+            happened[kind].add(result.happened.splitlines()[0])
     by_name: dict[str, list[PageOfOp]] = defaultdict(list)
     corrections = {}
     for page in pages:
@@ -164,7 +164,7 @@ def _unprobed_corrections(results: Sequence[ProbeResult], pages: Iterable[PageOf
         correction = corrections[name]
         shown = [row for page in concerned for row in right.get(page.schema.kind, [])]
         came = f"right as it is meant ({len(shown)} valid uses)" if shown else ""
-        came = came or "; ".join(sorted({text for page in concerned for text in others[page.schema.kind]}))
+        came = came or "; ".join(sorted({text for page in concerned for text in happened[page.schema.kind]}))
         findings.append(
             Disagreement(
                 f"text:correction:{name}",

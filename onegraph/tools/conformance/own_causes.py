@@ -35,10 +35,10 @@ class Cause:
 
 def _rounds_up(use: ProbedUse) -> bool:
     """Whether diff_dst has more windows along an axis than a pool that rounds down has."""
-    found = pool_geometry(use.call)
-    if found is None:
+    geometry = pool_geometry(use.call)
+    if geometry is None:
         return False
-    sizes = zip(found.windows, found.sizes, found.counts, strict=True)
+    sizes = zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)
     return any(w is not None and size is not None and count is not None and count > w.forward(size)
                for w, size, count in sizes)  # fmt: skip
 

@@ -73,13 +73,13 @@ class PageOfOp:
     @cached_property
     def variables(self) -> dict[str, list[tuple[str, int]]]:
         """For each type variable the side and the index of its ports, in the order of the ports."""
-        found: dict[str, list[tuple[str, int]]] = {}
+        ports_by_type: dict[str, list[tuple[str, int]]] = {}
         sides = (("inputs", self.schema.inputs), ("outputs", self.schema.outputs))
         for side, ports in sides:
             for index, port in enumerate(ports):
                 if port.type not in DataType.__members__:
-                    found.setdefault(port.type, []).append((side, index))
-        return found
+                    ports_by_type.setdefault(port.type, []).append((side, index))
+        return ports_by_type
 
     def name_of(self, variable: str) -> str:
         """The first port of a type variable."""
@@ -94,24 +94,24 @@ class PageOfOp:
     @cached_property
     def combinations(self) -> list[dict[str, str]]:
         """Every documented combination of data types, by type variable."""
-        found: list[dict[str, str]] = []
+        combinations_found: list[dict[str, str]] = []
         for row in self.schema.types:
             names = [name for name in row.types if name in self.variables]
             for types in product(*(sorted(map(str, row.types[name])) for name in names)):
-                one = dict(zip(names, types, strict=True))
-                if one not in found:
-                    found.append(one)
-        return found
+                combination_ = dict(zip(names, types, strict=True))
+                if combination_ not in combinations_found:
+                    combinations_found.append(combination_)
+        return combinations_found
 
     def combination(self, use: ProbedUse) -> dict[str, str]:
         """The data types of a use, by type variable; a variable whose ports are all left out is missing."""
-        found: dict[str, str] = {}
+        by_type: dict[str, str] = {}
         for side, dtypes in (("inputs", use.dtypes), ("outputs", use.outputs)):
             for index, dtype in enumerate(dtypes):
                 port = self.port(side, index)
                 if port.type in self.variables:
-                    found.setdefault(port.type, dtype)
-        return found
+                    by_type.setdefault(port.type, dtype)
+        return by_type
 
     def typed(self, use: ProbedUse, types: dict[str, str]) -> ProbedUse:
         """The use with other data types, by type variable."""

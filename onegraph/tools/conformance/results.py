@@ -138,10 +138,10 @@ def _literal(value: object) -> str:
 
 def summary(results: Iterable[ProbeResult]) -> dict[str, Counter[str]]:
     """The number of probes by op and verdict."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for result in results:
-        found.setdefault(result.probe["op"], Counter())[result.verdict] += 1
-    return found
+        counts.setdefault(result.probe["op"], Counter())[result.verdict] += 1
+    return counts
 
 
 def table(results: Sequence[ProbeResult]) -> str:

@@ -87,8 +87,8 @@ def run_all(
     with ThreadPoolExecutor(count) as pool:
         served = [pool.submit(serve) for _ in range(count)]
         try:
-            for one in served:
-                one.result()
+            for future in served:
+                future.result()
         except BaseException:
             stopped.set()
             for worker in running:

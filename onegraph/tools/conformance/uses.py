@@ -71,10 +71,10 @@ class ProbedUse:
     @property
     def arrays(self) -> list[Array]:
         """The input arrays."""
-        found = _arrays_of(self.kind, self.source) if self.source[0] != GIVEN else _given(self.tensors)
+        all_arrays = _arrays_of(self.kind, self.source) if self.source[0] != GIVEN else _given(self.tensors)
         made: list[Array] = []
         for index, dtype in self.picks:
-            array = np.array(self.extra) if index == EXTRA else found[index]
+            array = np.array(self.extra) if index == EXTRA else all_arrays[index]
             made.append(array.astype(DataType[dtype].numpy, copy=False))
         return made
 
@@ -125,11 +125,11 @@ class ProbedUse:
     def call(self) -> Call:
         """The use as the conditions of faults see it."""
         schema, arrays = BASE[self.kind], self.arrays
-        given = {name: convert(schema.attribute(name), value) for name, value in self.attrs.items()}
+        attrs = {name: convert(schema.attribute(name), value) for name, value in self.attrs.items()}
         types = [
             TensorType(DataType[dtype], array.shape, array) for dtype, array in zip(self.dtypes, arrays, strict=True)
         ]
-        return Call(schema, given, types, len(self.outputs), [DataType[dtype] for dtype in self.outputs])
+        return Call(schema, attrs, types, len(self.outputs), [DataType[dtype] for dtype in self.outputs])
 
     def faults(self, version: tuple[int, int, int]) -> list[str]:
         """Names of the known faults of a library of ``version`` that the use may run into on any CPU."""
@@ -142,8 +142,8 @@ class ProbedUse:
     def claims(self, version: tuple[int, int, int]) -> dict[str, bool]:
         """For each fault that the use may run into on this CPU, but for slow kernels, whether it is certain to show."""
         call = self.known_call
-        found = [] if call is None else Library(version).of_call(call)
-        return {fault.name: is_certain for fault, _, is_certain in found}
+        claims_found = [] if call is None else Library(version).of_call(call)
+        return {fault.name: is_certain for fault, _, is_certain in claims_found}
 
     @property
     def known_call(self) -> Call | None:
@@ -244,7 +244,7 @@ def _use_of_case(case: Case) -> ProbedUse:
 
 def uses_of_fault(fault: Fault[Any]) -> dict[str, ProbedUse]:
     """The examples of a fault that are of one op and small enough to run, by name."""
-    found = {}
+    uses = {}
     for example in fault.examples:
         graph = DataGraph(edition=DEFAULT)
         example.build(graph)
@@ -252,8 +252,8 @@ def uses_of_fault(fault: Fault[Any]) -> dict[str, ProbedUse]:
         if example.runs and op.kind in fault.ops:
             picks = tuple((index, tensor.dtype.value) for index, tensor in enumerate(op.inputs) if tensor is not None)
             outputs = tuple(tensor.dtype.value for tensor in op.outputs)
-            found[example.name] = ProbedUse(op.kind, (FAULT, fault.name, example.name), picks, dict(op.attrs), outputs)
-    return found
+            uses[example.name] = ProbedUse(op.kind, (FAULT, fault.name, example.name), picks, dict(op.attrs), outputs)
+    return uses
 
 
 @cache

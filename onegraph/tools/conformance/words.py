@@ -104,21 +104,21 @@ def words_of(cause: str, row: ProbeResult, version: str) -> Words:
     return Words(section, printed, mend(f"{row.asked.subject} {row.asked.value}", row, version))
 
 
-def mend(what: str, row: ProbeResult, version: str) -> str:
+def mend(part_name: str, row: ProbeResult, version: str) -> str:
     """What should change if the reason of a failure is unknown."""
-    found = row.outcome.outcome
-    should = SHOULD[found].format(what)
-    return f"oneDNN {version} should {should}; or the page should say that the library {DOES[found]} it."
+    ended = row.outcome.outcome
+    should = SHOULD[ended].format(part_name)
+    return f"oneDNN {version} should {should}; or the page should say that the library {DOES[ended]} it."
 
 
 def limit(fault: Fault[Any], row: ProbeResult, version: str) -> str:
     """What should change because of a fault; its reason is that of the first version that was seen to have it."""
-    release, found = tuple(int(part) for part in version.split(".")[:2]), row.outcome.outcome
+    release, ended = tuple(int(part) for part in version.split(".")[:2]), row.outcome.outcome
     seen = {tried: text for tried, text in fault.seen.items() if not FINE.issuperset(text.split(" | "))}
     here, first = [tried for tried in seen if tried <= release], min(seen)
-    ends_alike = any(word.startswith(NOTED[found]) for word in seen[first].split(" | "))
+    ends_alike = any(word.startswith(NOTED[ended]) for word in seen[first].split(" | "))
     if ends_alike or not here or seen[max(here)] == seen[first]:
-        should = SHOULD[found].format("this use")
+        should = SHOULD[ended].format("this use")
         return f"oneDNN {version} should {should}; or the page should print the limit: {fault.reason}."
     older = ".".join(map(str, first))
     return f"{mend('this use', row, version)} oneDNN {older} behaves in another way: {fault.reason}."

@@ -143,8 +143,8 @@ def _compile_and_execute(
         room[-ROOM:] = UNTOUCHED
         memory.append(room)
         arrays.append(room[:-ROOM].view(dtype).reshape(shape))
-    given = [at_page_end(stored(array)) if edges else stored(array) for array in inputs]
-    ins = [Tensor(tensor, array) for tensor, array in zip(tensors, given, strict=True)]
+    stored_inputs = [at_page_end(stored(array)) if edges else stored(array) for array in inputs]
+    ins = [Tensor(tensor, array) for tensor, array in zip(tensors, stored_inputs, strict=True)]
     outs = [Tensor(tensor, array) for tensor, array in zip(inferred, arrays, strict=True)]
     stream = Stream()
     tell(stage="execute")

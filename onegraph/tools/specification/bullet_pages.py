@@ -115,21 +115,21 @@ def _rows(entries: Sequence[Bullet], places: Mapping[str, str]) -> frozenset[Pri
     allowed = [check for rule in rules for check in _checks(rule)]
     if rules and not allowed:
         raise UnreadError(f"constraint {rules[0]!r}")
-    found = set()
+    rows = set()
     for choice in product(*types.values()):
         bound = dict(zip(types, choice, strict=True))
         if all(bound[given] != value or bound[other] in others for given, value, other, others in allowed):
             here = {place: bound.get(variable, variable) for place, variable in places.items() if variable}
-            found.add(frozenset(here.items()))
-    return frozenset(found) if types else frozenset()
+            rows.add(frozenset(here.items()))
+    return frozenset(rows) if types else frozenset()
 
 
 def _checks(text: str) -> Iterator[tuple[str, str, str, set[str]]]:
     """What a constraint says: if a variable is of this type, another one is of these types."""
-    for variable, dtype, other, value in CONSTRAINT.findall(text):
-        yield variable, dtype, other, {value}
-    for variable, dtype, other, values in DIFFERENT.findall(text):
-        yield variable, dtype, other, set(values.split(" or "))
-    for variable, first, second, other, value in ONE_OF_TWO.findall(text):
-        yield variable, first, other, {value}
-        yield variable, second, other, {value}
+    for variable, dtype, beside, value in CONSTRAINT.findall(text):
+        yield variable, dtype, beside, {value}
+    for variable, dtype, beside, values in DIFFERENT.findall(text):
+        yield variable, dtype, beside, set(values.split(" or "))
+    for variable, first, second, beside, value in ONE_OF_TWO.findall(text):
+        yield variable, first, beside, {value}
+        yield variable, second, beside, {value}

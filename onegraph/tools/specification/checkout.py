@@ -46,10 +46,10 @@ def read_checkout(path: Path, tag: str | None) -> Sources:
     chosen = [name for name in names if PurePosixPath(name).parent == PurePosixPath(folder)]
     chosen = [name for name in chosen if name.endswith((".md", ".rst"))]
     headers = [name for name in names if PurePosixPath(name).name in HEADERS and "include/" in name]
-    others = [name for name in names if PurePosixPath(name).name in ("replacements.inc.rst", "CMakeLists.txt")]
-    others = [name for name in others if name.count("/") in (0, 4)]
-    texts = _texts(path, tag, [*chosen, *headers, *others])
-    words = {key: value for name in others for key, value in replacements_in(texts[name]).items()}
+    more_names = [name for name in names if PurePosixPath(name).name in ("replacements.inc.rst", "CMakeLists.txt")]
+    more_names = [name for name in more_names if name.count("/") in (0, 4)]
+    texts = _texts(path, tag, [*chosen, *headers, *more_names])
+    words = {key: value for name in more_names for key, value in replacements_in(texts[name]).items()}
     read = {name: read_page(texts[name], name, words) for name in sorted(chosen)}
     version = re.search(r"PROJECT_VERSION\s+\"(\d+)\.(\d+)", texts.get("CMakeLists.txt", ""))
     return Sources(
@@ -90,8 +90,8 @@ def _names(path: Path, tag: str | None) -> list[str]:
         return _git(path, "ls-tree", "-r", "--name-only", tag).decode().splitlines()
     if not path.is_dir():
         raise ArgumentError(f"{path}: no such folder; expected a checkout")
-    found = [each for each in path.rglob("*") if each.suffix in (".md", ".rst", ".h", ".txt")]
-    return sorted(str(each.relative_to(path).as_posix()) for each in found)
+    paths = [each for each in path.rglob("*") if each.suffix in (".md", ".rst", ".h", ".txt")]
+    return sorted(str(each.relative_to(path).as_posix()) for each in paths)
 
 
 def _op_folder(names: list[str], path: Path, tag: str | None) -> str:
@@ -112,13 +112,13 @@ def _op_folder(names: list[str], path: Path, tag: str | None) -> str:
 def _texts(path: Path, tag: str | None, names: list[str]) -> dict[str, str]:
     if tag is None:
         return {name: (path / name).read_text(errors="replace") for name in names}
-    found = {}
+    texts = {}
     with tarfile.open(fileobj=io.BytesIO(_git(path, "archive", "--format=tar", tag, "--", *names))) as archive:
         for member in archive:
             stream = archive.extractfile(member)
             if stream is not None:
-                found[member.name] = stream.read().decode(errors="replace")
-    return found
+                texts[member.name] = stream.read().decode(errors="replace")
+    return texts
 
 
 def _git(path: Path, *arguments: str) -> bytes:

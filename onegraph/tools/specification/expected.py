@@ -44,13 +44,13 @@ def places_of(schema: Schema) -> dict[str, str]:
 def _rows(schema: Schema, printed: Mapping[str, str]) -> frozenset[PrintedRow]:
     types = {port.name: port.type for port in (*schema.inputs, *schema.outputs)}
     places = places_of(schema)
-    found = set()
+    rows = set()
     for row in schema.types:
         for choice in product(*row.types.values()):
             bound = dict(zip(row.types, map(str, choice), strict=True))
             here = {name: (place, bound.get(types[name], types[name])) for name, place in places.items()}
-            found.add(frozenset(_as_said(here, bound, printed).values()))
-    return frozenset(found)
+            rows.add(frozenset(_as_said(here, bound, printed).values()))
+    return frozenset(rows)
 
 
 def _as_said(

@@ -28,11 +28,11 @@ def compare_headers(headers: Mapping[str, str], edition: Edition) -> list[PageDi
     if edition.name == "legacy-1":
         kinds |= {BASE[kind].name for kind in WITHOUT_PAGE}
     attributes = {attribute.name for schema in schemas for attribute in schema.attributes}
-    found = list(_each(op_names(headers), kinds, "op kind"))
+    differences = list(_each(op_names(headers), kinds, "op kind"))
     named = _enumerators(text, "dnnl_graph_op_attr_", "dnnl_graph_op_attr_t") - {"end"}  # a mark there, an op above
-    found += _each(named, attributes, "attribute")
+    differences += _each(named, attributes, "attribute")
     dtypes = _enumerators(text, "dnnl_", "dnnl_data_type_t") - NOT_OF_GRAPHS
-    return found + list(_each(dtypes, dtypes & set(SPECIFIED), "data type"))
+    return differences + list(_each(dtypes, dtypes & set(SPECIFIED), "data type"))
 
 
 def op_names(headers: Mapping[str, str]) -> set[str]:
@@ -54,13 +54,13 @@ def _c_name(edition: Edition, name: str) -> str:
     return name.removeprefix("legacy_").replace("backward_weights", "backprop_filters").replace("backward", "backprop")
 
 
-def _each(header: set[str], records: set[str], what: str) -> Iterator[PageDifference]:
+def _each(header: set[str], records: set[str], noun: str) -> Iterator[PageDifference]:
     if not header:
         return
     for name in sorted(header - records):
         yield PageDifference(
-            name, OP, what, "nothing", "an enumerator of the header", f"add the {what} with its version"
+            name, OP, noun, "nothing", "an enumerator of the header", f"add the {noun} with its version"
         )
     for name in sorted(records - header):
-        proposal = f"the C API of this version lacks the {what}: a Correction says what onegraph does"
-        yield PageDifference(name, OP, what, f"the {what}", "no enumerator in the header", proposal)
+        proposal = f"the C API of this version lacks the {noun}: a Correction says what onegraph does"
+        yield PageDifference(name, OP, noun, f"the {noun}", "no enumerator in the header", proposal)

@@ -51,8 +51,8 @@ def import_specification(checkout: Path, tag: str | None = None, against: str | 
     chosen = edition(name)
     version: Version = sources.version or RELEASED
     pages = sources.pages.values()
-    found = compare(pages, chosen, version, op_names(sources.headers)) + compare_headers(sources.headers, chosen)
-    return Import(name, note, sources.folder, len(sources.pages), tuple(found))
+    differences = compare(pages, chosen, version, op_names(sources.headers)) + compare_headers(sources.headers, chosen)
+    return Import(name, note, sources.folder, len(sources.pages), tuple(differences))
 
 
 def _count(number: int) -> str:

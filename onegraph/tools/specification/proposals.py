@@ -73,20 +73,20 @@ class Proposing(NamedTuple):
         return f"if the page is right, {' and '.join(filter(None, (added, removed)))}; else a Correction with fact={{}}"
 
 
-def _attribute(one: PrintedAttribute) -> str:
-    parts = [repr(one.name), repr(one.kind), "doc"]
-    if one.required:
+def _attribute(attribute: PrintedAttribute) -> str:
+    parts = [repr(attribute.name), repr(attribute.kind), "doc"]
+    if attribute.required:
         parts.append("required=True")
-    if one.default is not None:
-        default = f"Fill({one.default.value})" if isinstance(one.default, Fill) else repr(one.default)
+    if attribute.default is not None:
+        default = f"Fill({attribute.default.value})" if isinstance(attribute.default, Fill) else repr(attribute.default)
         parts.append(f"default={default}")
-    if one.values:
-        parts.append(f"values={tuple(sorted(one.values))!r}")
+    if attribute.values:
+        parts.append(f"values={tuple(sorted(attribute.values))!r}")
     return f"Attribute({', '.join(parts)})"
 
 
-def _port(one: PrintedPort) -> str:
-    return f"Port({one.name!r}, type{', optional=True' if one.optional else ''})"
+def _port(port: PrintedPort) -> str:
+    return f"Port({port.name!r}, type{', optional=True' if port.optional else ''})"
 
 
 def _columns(page: PrintedPage) -> dict[str, tuple[str, ...]]:

@@ -30,15 +30,15 @@ class PageTable(NamedTuple):
 
 def sections(text: str) -> list[Section]:
     """The sections of a page; the first has the title of the page as its heading."""
-    found = [Section("", [])]
+    parts = [Section("", [])]
     lines = text.splitlines()
     for index, line in enumerate(lines):
         heading = _heading(lines, index)
         if heading is not None:
-            found.append(Section(_bare(heading), []))
+            parts.append(Section(_bare(heading), []))
         elif not (UNDERLINE.fullmatch(line) and index and _heading(lines, index - 1) is not None):
-            found[-1].lines.append(line)
-    return found
+            parts[-1].lines.append(line)
+    return parts
 
 
 def _heading(lines: Sequence[str], index: int) -> str | None:
@@ -63,18 +63,18 @@ def _bare(heading: str) -> str:
 
 def tables(lines: Sequence[str]) -> list[PageTable]:
     """Every table in the lines: of pipes in Markdown; grids and simple tables in reStructuredText."""
-    found: list[PageTable] = []
+    listed: list[PageTable] = []
     index = 0
     while index < len(lines):
         for read in (_grid, _simple, _pipes):
             table, after = read(lines, index)
             if table is not None:
-                found.append(table)
+                listed.append(table)
                 index = after
                 break
         else:
             index += 1
-    return found
+    return listed
 
 
 def _pipes(lines: Sequence[str], start: int) -> tuple[PageTable | None, int]:

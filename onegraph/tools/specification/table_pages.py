@@ -33,8 +33,8 @@ class ColumnPlaces(NamedTuple):
 
     def _place(self, name: str) -> str:
         """A destination is the first result, whatever its name; src also means src_i."""
-        others = {"src": "src_i", "dst": "first result"}
-        return self.by_name.get(name) or self.by_name.get(others.get(name, name), UNPLACED)
+        aliases = {"src": "src_i", "dst": "first result"}
+        return self.by_name.get(name) or self.by_name.get(aliases.get(name, name), UNPLACED)
 
 
 def read(title: str, file: str, parts: Sequence[Section], replacements: Mapping[str, str]) -> PrintedPage:
@@ -60,13 +60,13 @@ def read(title: str, file: str, parts: Sequence[Section], replacements: Mapping[
 def _read_each(
     rows: Sequence[Mapping[str, str]], where: str, unread: list[str], read_row: Callable[[Mapping[str, str]], Result]
 ) -> list[Result]:
-    found = []
+    rows_read = []
     for row in rows:
         try:
-            found.append(read_row(row))
+            rows_read.append(read_row(row))
         except UnreadError as error:
             unread.append(f"{where}: {error}")
-    return found
+    return rows_read
 
 
 def _section_rows(part: Section, places: ColumnPlaces, unread: list[str]) -> set[PrintedRow]:
@@ -89,14 +89,14 @@ def _named(parts: Sequence[Section], ending: str) -> list[Section]:
 
 def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[dict[str, str]]:
     """The rows of the tables of a section, by the titles of the columns in lower case."""
-    found = []
+    rows = []
     for part in _named(parts, ending):
         inside = [table for table in tables(part.lines) if _titles(table)[-1:] == [LAST_COLUMN]]
         if not inside and not NO_ENTRY.search(" ".join(part.lines)):
             unread.append(f"{ending}: neither a table nor a sentence that there is none")
         for table in inside:
-            found += [dict(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
-    return found
+            rows += [dict(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
+    return rows
 
 
 def _titles(table: PageTable) -> list[str]:
@@ -124,11 +124,11 @@ def _port(side: str, text: str, row: Mapping[str, str]) -> PrintedPort:
 
 def _combinations(table: PageTable, places: ColumnPlaces) -> set[PrintedRow]:
     columns = [places.of(title) for title in table.titles]
-    found = set()
+    combinations = set()
     for row in table.rows:
         cells = [dtypes_in(quoted(cell)) for cell in row]
         filled = [(names, cell) for names, cell in zip(columns, cells, strict=True) if cell]
         for choice in product(*(cell for _, cell in filled)):
             pairs = zip(filled, choice, strict=True)
-            found.add(frozenset((place, dtype) for (names, _), dtype in pairs for place in names))
-    return found
+            combinations.add(frozenset((place, dtype) for (names, _), dtype in pairs for place in names))
+    return combinations

@@ -96,9 +96,9 @@ def value_of(text: str, kind: str) -> AttrValue | Fill | None:
 
 def words_in(text: str) -> frozenset[str]:
     """The quoted words of a text: the allowed strings."""
-    found = [word.strip() for word in QUOTED.findall(quoted(text))]
-    found += re.findall(r"(?<!\w)[\"*]([A-Za-z_]\w*)[\"*](?!\w)", text)
-    return frozenset(word for word in found if NAME.fullmatch(word))
+    words = [word.strip() for word in QUOTED.findall(quoted(text))]
+    words += re.findall(r"(?<!\w)[\"*]([A-Za-z_]\w*)[\"*](?!\w)", text)
+    return frozenset(word for word in words if NAME.fullmatch(word))
 
 
 def is_required(cell: str) -> bool:

@@ -109,10 +109,12 @@ def c_program(
     if near is not None:
         place, first = near
         dtype, array = use.outputs[place], expected[place]
-        some = stored(array).ravel()[first : first + NEAR]
-        some = some[: max(1, int(np.isfinite(some.astype(np.float32)).cumprod().sum()))]  # NaN have many bits
-        definitions.append(array_text(f"want{place}", dtype, some))
-        checks.append(f"NEAR({place}, {first}, {some.size}, {most_of(dtype, array):.3g});")
+        near_numbers = stored(array).ravel()[first : first + NEAR]
+        near_numbers = near_numbers[
+            : max(1, int(np.isfinite(near_numbers.astype(np.float32)).cumprod().sum()))
+        ]  # NaN have many bits
+        definitions.append(array_text(f"want{place}", dtype, near_numbers))
+        checks.append(f"NEAR({place}, {first}, {near_numbers.size}, {most_of(dtype, array):.3g});")
         head += [*([_FILL] if fills else ()), _DIFFERS, _NEAR]
     elif is_allowed and is_whole:
         definitions += [array_text(f"want{place}", dtype, stored(array)) for place, (dtype, array) in results]
@@ -232,12 +234,12 @@ def _attributes(call: Mapping[str, Sequence[Any]]) -> list[str]:
     for name, (kind, value) in call.items():
         setter = SETTERS[kind]
         if setter == "str":
-            given, count = f'"{value}"', len(value) + 1
+            text, count = f'"{value}"', len(value) + 1
         else:
             numbers = value if isinstance(value, list) else [value]
             texts = [_number(number, "f32") if setter == "f32" else str(int(number)) for number in numbers]
-            given, count = f"({ELEMENTS[setter]}[]){{{', '.join(texts) or '0'}}}", len(numbers)
-        calls.append(f"ATTR({setter}, {name}, {count}, {given});")
+            text, count = f"({ELEMENTS[setter]}[]){{{', '.join(texts) or '0'}}}", len(numbers)
+        calls.append(f"ATTR({setter}, {name}, {count}, {text});")
     return calls
 
 

@@ -67,16 +67,16 @@ def pages_to_draw(name: str | None, kinds: Sequence[str], version: tuple[int, in
         if not any(kind in edition.schemas for edition in chosen):
             hint = unknown_op(chosen[-1], kind)
             raise ArgumentError(f"{kind!r} is no op of {name or 'any edition'}" + (f"; {hint}" if hint else ""))
-    found: dict[str, list[PageOfOp]] = {}
+    pages: dict[str, list[PageOfOp]] = {}
     for edition in chosen:
         for kind, schema in edition.schemas.items():
             base = base_of(schema)
             known = base.kind in BASE and base.kind not in NOT_DRAWN and base.since <= version
             if known and (not kinds or kind in kinds) and (name is not None or _is_old_enough(edition, version)):
-                found.setdefault(base.kind, []).append(PageOfOp(edition, schema))
-    if not found:
+                pages.setdefault(base.kind, []).append(PageOfOp(edition, schema))
+    if not pages:
         raise ArgumentError(f"{', '.join(kinds)}: oneDNN {'.'.join(map(str, version))} has none of these ops")
-    return found
+    return pages
 
 
 def _is_old_enough(edition: Edition, version: tuple[int, int, int]) -> bool:
@@ -107,10 +107,10 @@ def _source(rng: Random, low: int, high: int) -> Dims:
 
 
 def _count(dims: Sequence[int]) -> int:
-    found = 1
+    total = 1
     for dim in dims:
-        found *= dim
-    return found
+        total *= dim
+    return total
 
 
 def _graph(rng: Random, page: PageOfOp) -> Graph | None:
@@ -198,5 +198,5 @@ def _with_a_row_of_nothing(array: Array, axis: AttrValue) -> Array:
 
 def _numbers(array: Array) -> list[float] | list[int] | list[bool]:
     """The contents as numbers of JSON, each exactly."""
-    found: list[float] = array.ravel().tolist() if array.dtype.kind in "biu" else array.astype("f8").ravel().tolist()
-    return found
+    numbers: list[float] = array.ravel().tolist() if array.dtype.kind in "biu" else array.astype("f8").ravel().tolist()
+    return numbers

@@ -69,18 +69,18 @@ def cause(failing: Sequence[ProbedUse], right: Sequence[ProbedUse]) -> tuple[tup
     """
     of_failing, of_right = [features(use) for use in failing], [features(use) for use in right]
     words: list[str] = []
-    places, others = list(range(len(failing))), list(range(len(right)))
-    while others and len(words) < MOST:
+    places, clean = list(range(len(failing))), list(range(len(right)))
+    while clean and len(words) < MOST:
         in_failing = Counter(word for place in places for word in of_failing[place])
-        in_right = Counter(word for place in others for word in of_right[place])
+        in_right = Counter(word for place in clean for word in of_right[place])
         least = SHARED * len(places) if words else 0
         choices = [word for word, hits in sorted(in_failing.items()) if word not in words and hits >= least]
         best = max(choices, key=lambda word: _gain(in_failing[word], in_right[word]), default="")
-        kept = [place for place in others if best in of_right[place]]
-        if not best or len(kept) > EXCLUDED * len(others):
+        kept = [place for place in clean if best in of_right[place]]
+        if not best or len(kept) > EXCLUDED * len(clean):
             break
         words.append(best)
-        places, others = [place for place in places if best in of_failing[place]], kept
+        places, clean = [place for place in places if best in of_failing[place]], kept
     return tuple(words), places
 
 

@@ -215,19 +215,19 @@ def _graph_of(use: ProbedUse) -> Graph | None:
         return None
 
 
-def file_findings(cases: Sequence[FiledFinding], folder: Path, others: Sequence[str] = ()) -> list[Path]:
+def file_findings(cases: Sequence[FiledFinding], folder: Path, libraries_beside: Sequence[str] = ()) -> list[Path]:
     """Write a folder for each finding into ``folder``; returns their paths.
 
     Args:
         cases: the findings.
         folder: is made if there is none.
-        others: paths of other libraries, on which each finding is run again.
+        libraries_beside: paths of other libraries, on which each finding is run again.
 
     Raises:
         FormatError: a file cannot be written.
         LibraryError: a library cannot be loaded.
     """
-    libraries = [library_at(path) for path in ("", *others)]
+    libraries = [library_at(path) for path in ("", *libraries_beside)]
     made = []
     for case in map(_with_repeated_numbers, cases):
         place = folder / re.sub(r"[^\w=.-]+", "_", case.id).strip("_")[:120]

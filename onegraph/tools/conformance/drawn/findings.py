@@ -70,25 +70,25 @@ def findings_of(tried: Sequence[Tried], version: tuple[int, int, int]) -> list[D
     """The findings of the uses that went wrong and that no record claims, the worst first."""
     wrong: dict[tuple[str, str], list[Tried]] = defaultdict(list)
     right: dict[str, list[ProbedUse]] = defaultdict(list)
-    for one in tried:
-        use = one.drawn.use
-        if one.is_unknown:
-            wrong[use.kind, VERDICTS[one.worst.outcome]].append(one)
-        elif not one.is_wrong:
+    for measured in tried:
+        use = measured.drawn.use
+        if measured.is_unknown:
+            wrong[use.kind, VERDICTS[measured.worst.outcome]].append(measured)
+        elif not measured.is_wrong:
             right[use.kind].append(use)
-    found = []
+    findings = []
     workers = {condition.name: new_worker(condition) for condition in (HARSH, CALM)}
     try:
         for (kind, verdict), rest in wrong.items():
             while rest:
                 words, places = cause([one.drawn.use for one in rest], right[kind])
-                found.append(_finding(kind, verdict, words, [rest[place] for place in places], version, workers))
+                findings.append(_finding(kind, verdict, words, [rest[place] for place in places], version, workers))
                 rest = [one for place, one in enumerate(rest) if place not in places]
     finally:
         for worker in workers.values():
             worker.close()
     order = list(dict.fromkeys(VERDICTS.values()))[::-1]
-    return sorted(found, key=lambda finding: (order.index(finding.verdict), -len(finding.numbers), finding.id))
+    return sorted(findings, key=lambda finding: (order.index(finding.verdict), -len(finding.numbers), finding.id))
 
 
 def _finding(

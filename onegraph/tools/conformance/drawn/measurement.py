@@ -94,8 +94,8 @@ def measure(
 
     default_engine()  # or one error instead of one for each use
     pages = pages_to_draw(edition, kinds, VERSION)
-    found = (draw(seed, number, pages) for number in range(cases))
-    drawn = [one for one in found if one is not None]
+    draws = (draw(seed, number, pages) for number in range(cases))
+    drawn = [one for one in draws if one is not None]
     uses, claims = [one.use for one in drawn], [one.use.claims(VERSION) for one in drawn]
     outcomes = run_uses(uses, claims, HARSH, workers, lambda done: progress(done, len(uses)))
     tried = [
@@ -127,6 +127,6 @@ def _confirmed(tried: Sequence[Tried], workers: int) -> list[Tried]:
     harsh, calm = (run_uses(uses, [()] * len(uses), condition, workers) for condition in (HARSH, CALM))
     again = dict(zip(unknown, zip(harsh, calm, strict=True), strict=True))
     return [
-        replace(one, outcome=again[place][0], calm=again[place][1]) if place in again else one
-        for place, one in enumerate(tried)
+        replace(use_tried, outcome=again[place][0], calm=again[place][1]) if place in again else use_tried
+        for place, use_tried in enumerate(tried)
     ]

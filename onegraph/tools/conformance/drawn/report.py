@@ -84,10 +84,10 @@ def report_of(tried: Sequence[Tried], findings: Sequence[DrawnFinding], version:
 
 def _by_op(tried: Sequence[Tried]) -> dict[str, dict[str, int]]:
     """For each op the number of uses, of wrong ones, and of wrong ones that no record claims."""
-    found: dict[str, dict[str, int]] = {}
-    for one in tried:
-        counts = found.setdefault(one.drawn.use.kind, {"uses": 0, "wrong": 0, "unknown": 0})
+    by_op: dict[str, dict[str, int]] = {}
+    for use_tried in tried:
+        counts = by_op.setdefault(use_tried.drawn.use.kind, {"uses": 0, "wrong": 0, "unknown": 0})
         counts["uses"] += 1
-        counts["wrong"] += one.is_wrong
-        counts["unknown"] += one.is_unknown
-    return found
+        counts["wrong"] += use_tried.is_wrong
+        counts["unknown"] += use_tried.is_unknown
+    return by_op

@@ -16,14 +16,14 @@ def scores(tried: Sequence[Tried], version: tuple[int, int, int]) -> dict[str, S
     kinds = {one.drawn.use.kind for one in tried}
     failed = Counter(one.drawn.use.kind for one in tried if one.is_wrong)
     missed = Counter(one.drawn.use.kind for one in tried if one.is_wrong and not one.claims)
-    found = {}
+    scores_by_name = {}
     for name, fault in SINGLE.items():
         if fault.severity == "slow" or not fault.affects(version) or kinds.isdisjoint(fault.ops):
             continue
         claimed = [one for one in tried if name in one.claims]
         alone = [one for one in claimed if len(one.claims) == 1]
         cautioned = [one for one in tried if name in one.cautions]
-        found[name] = Score(
+        scores_by_name[name] = Score(
             len(claimed),
             _wrong(claimed),
             len(alone),
@@ -33,7 +33,7 @@ def scores(tried: Sequence[Tried], version: tuple[int, int, int]) -> dict[str, S
             len(cautioned),
             _wrong(cautioned),
         )
-    return found
+    return scores_by_name
 
 
 def _wrong(tried: Iterable[Tried]) -> int:
@@ -49,19 +49,19 @@ def whole(tried: Sequence[Tried]) -> Score:
     return Score(len(claimed), _wrong(claimed), 0, 0, missed, len(failed), len(cautioned), _wrong(cautioned))
 
 
-def table(found: dict[str, Score], all_records: Score) -> str:
+def table(by_name: dict[str, Score], all_records: Score) -> str:
     """The scores for a terminal: the records that said something of a use, the worst first."""
-    met = {name: score for name, score in found.items() if score.claimed or score.cautioned}
+    met = {name: score for name, score in by_name.items() if score.claimed or score.cautioned}
     width = max(map(len, [*met, "all records"]))
     lines = [f"{'record':{width}}  claimed    wrong  precision  recall of its ops  perhaps    wrong"]
     order = sorted(met, key=lambda name: (met[name].precision or 0, name))
     rows = [(name, met[name]) for name in order] + [("all records", all_records)]
     lines += [
-        f"{name:{width}}  {one.claimed:7}  {one.wrong:7}  {_share(one.precision):>9}  {_share(one.recall):>17}  "
-        f"{one.cautioned:7}  {one.cautioned_wrong:7}"
-        for name, one in rows
+        f"{name:{width}}  {score.claimed:7}  {score.wrong:7}  {_share(score.precision):>9}"
+        f"  {_share(score.recall):>17}  {score.cautioned:7}  {score.cautioned_wrong:7}"
+        for name, score in rows
     ]
-    unmet = sorted(set(found) - set(met))
+    unmet = sorted(set(by_name) - set(met))
     return "\n".join(
         [*lines, *([f"\nno use was drawn for {counted(len(unmet), 'record')}: {', '.join(unmet)}"] if unmet else [])]
     )

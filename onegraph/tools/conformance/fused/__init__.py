@@ -32,12 +32,12 @@ class PatternReport(NamedTuple):
 
     def findings(self) -> dict[str, list[tuple[PatternCase, Outcome]]]:
         """The chains of each verdict."""
-        found: dict[str, list[tuple[PatternCase, Outcome]]] = {verdict: [] for verdict in TITLES}
+        by_verdict: dict[str, list[tuple[PatternCase, Outcome]]] = {verdict: [] for verdict in TITLES}
         for case, outcome in zip(self.cases, self.outcomes, strict=True):
             verdict = verdict_of(case, outcome)
             if verdict:
-                found[verdict].append((case, outcome))
-        return found
+                by_verdict[verdict].append((case, outcome))
+        return by_verdict
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain values for JSON."""
@@ -73,10 +73,10 @@ class PatternReport(NamedTuple):
         }
 
 
-def _grouped(found: Sequence[tuple[PatternCase, Outcome]]) -> list[str]:
+def _grouped(outcomes: Sequence[tuple[PatternCase, Outcome]]) -> list[str]:
     """A line for the chains of one first op with equal outcomes and data types, in the order of the chains."""
     dtypes: dict[tuple[str, str, str, str], list[str]] = {}
-    for case, outcome in found:
+    for case, outcome in outcomes:
         key = (case.pattern, case.kinds[0], case.chain.partition(" + ")[2], outcome.outcome)
         dtypes.setdefault(key, []).append(case.dtype)
     tails: dict[tuple[str, str, str, str], list[str]] = {}

@@ -77,15 +77,15 @@ class PatternCase(NamedTuple):
     def inputs(self) -> dict[str, Array]:
         """Arrays for the inputs of the graph: numbers from a half to one and a half, so that roots exist; and codes."""
         rng = np.random.default_rng(len(self.kinds))
-        found = {}
+        arrays = {}
         for name, tensor in self.graph().inputs.items():
             if tensor.dtype.value in CODES:
-                found[name] = rng.integers(1, 9, known_dims(tensor.shape)).astype(tensor.dtype.numpy)
+                arrays[name] = rng.integers(1, 9, known_dims(tensor.shape)).astype(tensor.dtype.numpy)
                 continue
             numbers = rng.uniform(0.5, 1.5, known_dims(tensor.shape))
             # Weights whose products sum to about one, so that no exponential overflows.
-            found[name] = (numbers / (64 if "weights" in name else 1)).astype(tensor.dtype.numpy)
-        return found
+            arrays[name] = (numbers / (64 if "weights" in name else 1)).astype(tensor.dtype.numpy)
+        return arrays
 
 
 def _counted(kinds: Sequence[str]) -> list[str]:

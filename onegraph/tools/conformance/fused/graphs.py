@@ -47,8 +47,8 @@ def graph_of(pattern: FusionGraph, kinds: Sequence[str], dtype: str) -> Graph:
         if name not in arguments:
             tensor = pattern.arguments[name]
             own = {REAL: dtype, "same": beside.dtype.value if beside is not None else "f32"}
-            given = "f32" if kind == "Quantize" else own.get(tensor.dtype, tensor.dtype)
-            arguments[name] = graph.input(name, given, tensor.shape)
+            dtype_of_source = "f32" if kind == "Quantize" else own.get(tensor.dtype, tensor.dtype)
+            arguments[name] = graph.input(name, dtype_of_source, tensor.shape)
         return arguments[name]
 
     for node, kind in zip(pattern.nodes, kinds, strict=True):
