@@ -15,7 +15,7 @@ from ..opset.editions.registry import edition
 from .baselines import read_baseline
 from .options import json_option
 from .terminal import emit, progress
-from .value_types import EditionName, FilePath, FolderPath, Integer, OutputPath
+from .value_types import EditionName, FilePath, FolderPath, Integer, OpName, OutputPath
 
 KNOWN = "known"  # the baseline that the package has
 LISTED = 12  # number of findings that the terminal shows
@@ -38,7 +38,7 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
 
 
 @click.command()
-@click.argument("ops", nargs=-1)
+@click.argument("ops", nargs=-1, type=OpName())
 @click.option(
     "--edition",
     "name",

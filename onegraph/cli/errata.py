@@ -11,11 +11,11 @@ from ..opset.errata.catalogue import CORRECTIONS
 from ..opset.errata.page import markdown_errata, terminal_errata, to_dict
 from .options import json_option
 from .terminal import emit
-from .value_types import EditionName
+from .value_types import EditionName, OpName
 
 
 @click.command()
-@click.argument("ops", nargs=-1)
+@click.argument("ops", nargs=-1, type=OpName())
 @click.option("--edition", "name", type=EditionName(), metavar="NAME", help="Edition; all by default.")
 @json_option
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")

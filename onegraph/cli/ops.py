@@ -15,13 +15,13 @@ from ..opset.newer import newer_than as find_newer
 from ..opset.signature import Version
 from .options import json_option
 from .terminal import emit
-from .value_types import EditionName
+from .value_types import EditionName, OpName
 
 OLDER = [f"{RELEASED[0]}.{minor}" for minor in range(RELEASED[1])]
 
 
 @click.command()
-@click.argument("op", required=False)
+@click.argument("op", required=False, type=OpName())
 @click.option(
     "--edition", "name", type=EditionName(), default=DEFAULT, metavar="NAME", show_default=True, help="Edition."
 )

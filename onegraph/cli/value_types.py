@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .._util.atomic_write import expect_folder, expect_writable
 from ..errors import ArgumentError
-from ..opset.editions.registry import EDITIONS, edition
+from ..opset.editions.registry import DEFAULT, EDITIONS, HOST, edition
 
 
 class FilePath(click.Path):
@@ -75,6 +76,18 @@ class EditionName(click.Choice[str]):
             return edition(value).name
         except ArgumentError as error:
             self.fail(str(error), param, ctx)
+
+
+class OpName(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument
+    """The name of an op, which a shell completes from those of the given edition, or of the newest one."""
+
+    name = "op"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that begin like a text, in any case."""
+        given = next((value for value in ctx.params.values() if value in (*EDITIONS, HOST)), DEFAULT)
+        known = edition(given).schemas
+        return [CompletionItem(kind) for kind in known if kind.casefold().startswith(incomplete.casefold())]
 
 
 class Integer(click.IntRange):

@@ -7,6 +7,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from conftest import library
 from helpers.command_line import onegraph
@@ -168,6 +169,22 @@ def test_completion_completes_commands_and_options():
     assert onegraph(env={**os.environ, **words}).stdout == "plain,verify\n"
     words = {"COMP_WORDS": "onegraph bench --thr", "COMP_CWORD": "2", "_ONEGRAPH_COMPLETE": "bash_complete"}
     assert onegraph(env={**os.environ, **words}).stdout == "plain,--threads\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("ops layern", ["LayerNorm", "LayerNormBackward"]),
+        ("ops --edition legacy-1 ConvTransposeBackprop", ["ConvTransposeBackpropData", "ConvTransposeBackpropFilters"]),
+        ("ops --edition host Ext", ["ExtendCache"]),
+        ("errata Reor", ["Reorder"]),
+        ("conformance ReLU Clamp Reor", ["Reorder"]),
+    ],
+)
+def test_completion_completes_ops(words, names):
+    given = words.split()
+    found = ShellComplete(cli, {}, "onegraph", "_ONEGRAPH_COMPLETE").get_completions(given[:-1], given[-1])
+    assert [item.value for item in found] == names
 
 
 @pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "--help"], ["--help"], library(["info"])])
