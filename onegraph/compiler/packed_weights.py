@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays.mapped_files import give_back
 from ..arrays.ndarrays import aligned_empty
 from ..arrays.packed_codes import BITS, WORDS, filled_up, packed, unit_of
+from ..capi.settings import is_aligned
 from ..capi.threads import get_num_threads
 from ..ir.op import Array
 from ..opset.convolution_geometry import ConvolutionGeometry
@@ -121,7 +123,12 @@ def pack(
 
 def _repeated(make: Callable[[], Array], groups: Groups) -> Array:
     array = make()
-    return np.ascontiguousarray(np.repeat(array, groups.repeats, -1)[:, : groups.per_row])
+    is_whole = groups.repeats == 1 and array.shape[-1] == groups.per_row
+    if is_whole and array.flags.c_contiguous and is_aligned(array):
+        return array  # which may lie in a file
+    repeated = np.ascontiguousarray(np.repeat(array, groups.repeats, -1)[:, : groups.per_row])
+    give_back([array])
+    return repeated
 
 
 def _small(points: Array) -> Array:

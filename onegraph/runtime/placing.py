@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..arrays.mapped_files import give_back
 from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned, least_alignment
 from ..compiler.ir.value import Value
@@ -78,6 +79,13 @@ def place_values(graph: DataGraph, schedule: Schedule) -> Placement:
     return slots.placed(schedule.values, offsets, arena_size, slots.over_inputs(in_place))
 
 
+def _in_memory(constant: Array) -> Array:
+    """An aligned copy of a constant, whose pages of a file are given back."""
+    copy_ = copy_of(constant)
+    give_back([constant])
+    return copy_
+
+
 def piece_sizes(slots: Slots, schedule: Schedule) -> dict[int, int]:
     """The sizes of the pieces of memory in the arena, in bytes."""
     values, sizes = schedule.values, schedule.sizes
@@ -105,7 +113,7 @@ def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
     constants = {
         number: constant
         if is_aligned(constant) or (bears_any_address and number not in elsewhere)
-        else copy_of(constant)
+        else _in_memory(constant)
         for number in last
         if (constant := values[number].constant) is not None
     }

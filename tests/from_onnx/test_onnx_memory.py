@@ -114,23 +114,41 @@ def resident(path):
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a mapping as Linux states it")
-def test_weights_that_kernels_read_in_each_run_stay(tmp_path):
+def packed_product(path, shift=0):
+    """A file with a product by codes of 4 bits, and the codes and scales; the number of rows is open."""
     depth = columns = 1024
     weights = {
         "codes": RNG.integers(0, 256, (columns, depth // 32, 16), np.uint8),
         "scales": RNG.standard_normal((columns, depth // 32), np.float32),
     }
+    assert all(array.nbytes >= LEAST_BYTES for array in weights.values())
     attrs = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
     node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", **attrs)
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("rows", depth)) for name in "xy"]
-    made = helper.make_graph([node], "g", ends[:1], ends[1:], [*map(named, weights.items())])
+    made = helper.make_graph([node], "g" * (1 + shift), ends[:1], ends[1:], [*map(named, weights.items())])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(made, opset_imports=opsets), path := tmp_path / "m.onnx")
+    onnx.save(helper.make_model(made, opset_imports=opsets), path)
+    return weights
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a mapping as Linux states it")
+def test_weights_that_kernels_read_in_each_run_stay(tmp_path):
+    weights = packed_product(path := tmp_path / "m.onnx")
     model = onegraph.onnx.load(path).compile()
     for rows in (1, 2, 3):
-        model(np.ones((rows, depth), np.float32))
+        model(np.ones((rows, 1024), np.float32))
         assert resident(path) >= weights["codes"].nbytes
+
+
+def test_packed_weights_are_read_where_they_lie(tmp_path):
+    copied = 0
+    for shift in range(4):  # codes may begin at any byte, and scales at each fourth one
+        packed_product(path := tmp_path / f"{shift}.onnx", shift)
+        model = onegraph.onnx.load(path, shapes={"x": (1, 1024)}).compile()
+        model(np.ones((1, 1024), np.float32))
+        constants = model._programs.only_program().placement.constants.values()
+        copied += sum(file_of(one) is None for one in constants if one.nbytes >= LEAST_BYTES)
+    assert copied == 3
 
 
 def test_bytes_are_copied(tmp_path):
