@@ -27,7 +27,7 @@ class Kind:
     """One node.
 
     Attributes:
-        hosts: the host ops that it becomes.
+        hosts: the host ops that it becomes; none if it becomes an op of the library or an OnnxNode.
         node: the kind of the node.
         inputs: arrays, for a function that makes sizes smaller.
         attrs: of the node.
@@ -65,18 +65,18 @@ def _deformable(s: Callable[[int], int]) -> Sequence[Array]:
     return _floats(1, s(256), s(50), s(50)), _floats(s(256), s(256), 3, 3) / 48, offsets
 
 
-def _suppression(classes: int) -> Callable[[Callable[[int], int]], Sequence[Array]]:
+def _suppression(classes: int, count: int = 8400) -> Callable[[Callable[[int], int]], Sequence[Array]]:
     def inputs(s: Callable[[int], int]) -> Sequence[Array]:
-        scores = np.random.default_rng(4).random((1, classes, s(8400))).astype("f")
+        scores = np.random.default_rng(4).random((1, classes, s(count))).astype("f")
         limits = np.array([300], np.int64), np.array([0.7], "f"), np.array([0.25 if classes == 1 else 0.9], "f")
-        return _boxes(s(8400), 640)[None], scores, *limits
+        return _boxes(s(count), 640)[None], scores, *limits
 
     return inputs
 
 
 def _unpooled(s: Callable[[int], int]) -> Sequence[Array]:
     places = np.arange(64 * s(112) ** 2 * 4, dtype=np.int64).reshape(-1, 4)[:, 1].reshape(1, 64, s(112), s(112))
-    return _floats(1, 64, s(112), s(112)), places
+    return _floats(1, 64, s(112), s(112)), np.ascontiguousarray(places)
 
 
 def _grid(mode: str, **options: Any) -> Callable[..., Any]:
@@ -120,6 +120,7 @@ KINDS = {
         REGIONS,
         opset=16,
     ),
+    "NonMaxSuppression, 100 boxes": Kind(("NonMaxSuppression",), "NonMaxSuppression", _suppression(1, 100)),
     "NonMaxSuppression, 8,400 boxes": Kind(("NonMaxSuppression",), "NonMaxSuppression", _suppression(1)),
     "NonMaxSuppression, 8,400 boxes, 80 classes": Kind(("NonMaxSuppression",), "NonMaxSuppression", _suppression(80)),
     "MaxPool with indices": Kind(
@@ -241,6 +242,16 @@ KINDS = {
         lambda s: (_floats(s(512), s(512), dtype=np.float64), _floats(s(512), s(512), dtype=np.float64)),
         torch=lambda first, second: first @ second,
     ),
+    "Softmax of float64": Kind(
+        (),
+        "Softmax",
+        lambda s: (_floats(s(1000), 64, dtype=np.float64),),
+        torch=lambda x: x.softmax(-1),
+    ),
+    "LogSoftmax, rows of 64": Kind(
+        (), "LogSoftmax", lambda s: (_floats(s(1000), 64),), torch=lambda x: x.log_softmax(-1)
+    ),
+    "Unique, 20,000 elements": Kind((), "Unique", lambda s: (_places(s(9000), s(20000)),), torch=lambda x: x.unique()),
     "Trilu, 12 masks of 512 x 512": Kind(
         ("Triangle",), "Trilu", lambda s: (_floats(12, s(512), s(512)),), torch=lambda x: x.triu()
     ),
