@@ -178,13 +178,30 @@ class Runner:
             self.text = self.text.replace(f"\n{shown.rstrip()}\n", f"\n{printed.rstrip()}\n", 1)
 
 
+# A command of onegraph, and what reads its output or follows where it fails. No file is named like a word with a star.
+COMMAND = re.compile(r"onegraph( [^|&;<>$?`(){}\\\n]+?)?(?: (\|\|?) (.*))?")
+
+
 def shell(command: str) -> subprocess.CompletedProcess[str]:
     """Run a command with the ``python`` and ``onegraph`` of this process."""
-    if re.fullmatch(r"onegraph( [^|&;<>$*?`(){}\\\n]+)?", command) and hasattr(os, "fork"):
-        return run_forked("helpers.forked_python", ["-m", *shlex.split(command)], environment={"COLUMNS": "100"})
+    if not (parts := COMMAND.fullmatch(command)) or not hasattr(os, "fork"):
+        return bash(command)
+    words, then, rest = shlex.split(parts[1] or ""), parts[2], parts[3]
+    done = run_forked("helpers.forked_python", ["-m", "onegraph", *words], environment={"COLUMNS": "100"})
+    if not then or (then == "||" and not done.returncode):
+        return done
+    after = bash(rest, done.stdout) if then == "|" else bash(f"(exit {done.returncode}) || {rest}")
+    printed = after.stdout if then == "|" else done.stdout + after.stdout
+    return subprocess.CompletedProcess(command, after.returncode, printed, done.stderr + after.stderr)
+
+
+def bash(command: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, whose ``python`` and ``onegraph`` are those of this process."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONSAFEPATH": "1"}
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run(
+        ["bash", "-c", command], input=given, capture_output=True, text=True, timeout=300, env=environment
+    )
 
 
 if __name__ == "__main__":
