@@ -336,8 +336,9 @@ ONE_OR_BOTH = [
 
 @pytest.mark.parametrize(("name", "dtype"), ONE_OR_BOTH)
 def test_rewritten_op_is_right_without_fallback(name: str, dtype: str) -> None:
+    """By default, every second op runs alone too."""
     graph, executable = compiled(REWRITTEN[name], dtype)
-    is_alone = dtype == "f32" or draws(False, True)
+    is_alone = draws(dtype == "f32" and [*REWRITTEN].index(name) % 2 == 0, True)
     moves = name.startswith("concat") and not is_native(og.DataType(dtype)) and library.VERSION >= (3, 5)
     alone = [graph.compile(policy="debug", fallback=False)] if is_alone and not moves else []
     assert_right(graph, executable, *alone)
@@ -385,14 +386,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from onegraph.native.library import VERSION
 from test_rewrites import REWRITTEN, assert_right, compiled, executors
-for name, build in REWRITTEN.items():
+for name, build in list(REWRITTEN.items())[:: -int(sys.argv[2])][::-1]:
     graph, executable = compiled(build, "bf16")
     assert_right(graph, executable)
     if "concat" not in name or VERSION < (3, 5):
         assert "reference" not in executors(executable), (name, executable.report())
 print(sum(name == "copy" for name in executors(executable)))
 """
-    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(draws(3, 1))]
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "SSE41"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

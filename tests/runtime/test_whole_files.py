@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import draws
 
 import onegraph as og
 from onegraph._util import drafts
@@ -134,6 +135,7 @@ def is_right(path, left, kind):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("failure", [Killed, OSError, KeyboardInterrupt])
 def test_fault_at_each_call_leaves_old_or_new(kind, monkeypatch, failure):
+    """By default, a process is killed at every second call and interrupted at the others."""
     path, save, load = kind
     visible = files(path, hidden=False)
     with monkeypatch.context() as patch:
@@ -141,7 +143,7 @@ def test_fault_at_each_call_leaves_old_or_new(kind, monkeypatch, failure):
         save(path, 2)
     assert load(path) == 2
     seen = set()
-    for number in range(calls.count):
+    for number in range(failure is KeyboardInterrupt, calls.count, 1 if failure is OSError else draws(2, 1)):
         save(path, 1)
         with monkeypatch.context() as patch:
             failing = Calls(patch, number, failure)
