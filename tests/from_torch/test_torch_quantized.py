@@ -217,3 +217,25 @@ def test_blocks_of_codes_are_read_packed(torchao_ops, dtype, limits, size, zero)
     assert graph.ops[0].kind == "PackedMatMul" or limits[1] > 15  # two codes of 4 bits in a byte
     assert [part.reason[:34] for part in executable.report().partitions] == ["by onegraph, which reads packed we"]
     assert (found.double() - exact).abs().max() <= share * exact.abs().max()
+
+
+class Tokens(nn.Module):
+    """Codes of activations with a scale and a zero point for each token, as torchao's dynamic models have them."""
+
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True) / 100
+        zero = (x.mean(-1, keepdim=True) * 8).round().to(torch.int8)
+        codes = ((x / scale).round() + zero).clamp(-128, 127).to(torch.int8)
+        return self.op(codes, [1, x.shape[1]], scale, zero, torch.int8, -128, 127)
+
+
+def test_codes_of_a_run_have_a_scale_for_each_token(torchao_ops):
+    model, x = Tokens(torchao_ops.dequantize_affine).eval(), torch.from_numpy(RNG.standard_normal((3, 64), np.float32))
+    scale, zero = x.abs().amax(-1, keepdim=True) / 100, (x.mean(-1, keepdim=True) * 8).round()
+    exact = (((x / scale).round() + zero).clamp(-128, 127) - zero) * scale
+    found = onegraph.torch.export(model, (x,)).compile()(x.numpy())
+    np.testing.assert_allclose(found, exact, rtol=1e-6)

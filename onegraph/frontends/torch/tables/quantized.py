@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....lowering import integer_products, quantization
-from ....lowering.elementwise import clamp
+from ....lowering.elementwise import binary, clamp, multiply
 from ....lowering.emitter import Emitter, NotLowered, Value, dtype_of, is_known, numbers, shape_of
 from ....lowering.movement import cast, reshape
 from ....lowering.quantization import Scale
@@ -104,11 +104,11 @@ def dequantize_channels(node: AtenNode) -> Value:
 
 @lowers("torchao.dequantize_affine.default")
 def dequantize_blocks(node: AtenNode) -> Value:
-    """The numbers that codes of a known matrix stand for, with a scale for each block of a row."""
+    """The numbers that codes stand for, with a scale for each block: of a row of known ones, or of whole axes."""
     codes, block = node.value("input"), [int(dim) for dim in node["block_size"]]
     scales, zeros = node.value("scale"), None if node["zero_point"] is None else node.value("zero_point")
     if not (isinstance(codes, np.ndarray) and isinstance(scales, np.ndarray)) or codes.ndim != 2 or block[0] != 1:
-        raise NotLowered(f"blocks of {block}, or codes or scales that may change")
+        return _of_whole_axes(node, codes, block, scales, zeros)
     low, high = (node[name] for name in ("quant_min", "quant_max"))
     dtype = next((name for name, ends in NIBBLES.items() if (low, high) == ends), None)
     dtype = dtype if codes.dtype.itemsize == 1 and codes.shape[1] % 2 == 0 else None
@@ -122,6 +122,18 @@ def dequantize_blocks(node: AtenNode) -> Value:
     scale = Scale(scales.reshape(len(codes), -1), zeros, 1, block[1])
     result = quantization.dequantize(node.emit, codes, scale, dtype_of(scales))
     return cast(node.emit, result, node.result_dtype)
+
+
+def _of_whole_axes(node: AtenNode, codes: Value, block: list[int], scales: Value, zeros: Value | None) -> Value:
+    emit, shape = node.emit, shape_of(codes)
+    if shape is None or any(dim is None or size not in (1, dim) for dim, size in zip(shape, block, strict=True)):
+        raise NotLowered(f"blocks of {block} of codes or scales that may change")
+    dims = numbers(*[1 if size == dim else dim or 0 for dim, size in zip(shape, block, strict=True)])
+    result = cast(emit, codes, F32)
+    if zeros is not None:
+        result = binary(emit, "Subtract", result, reshape(emit, cast(emit, zeros, F32), dims))
+    result = multiply(emit, result, reshape(emit, cast(emit, scales, F32), dims))
+    return cast(emit, result, node.result_dtype)
 
 
 @lowers(f"{DOMAIN}.choose_qparams.tensor")
