@@ -149,7 +149,7 @@ def test_rows_are_last_axes_or_images(shape, rows):
     assert rows_of(shape) == rows
 
 
-@pytest.mark.parametrize("shape", [(6, 5), (3,), (), (2, 3, 2, 2), (0, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(6, 5), (3,), (), (2, 3, 2, 2), (0, 4), (4, 0)], ids=str)
 @grouped("kind", KINDS, key=lambda _: "kinds")
 def test_contents_are_those_of_their_names(kind, shape):
     found, half = (floats(kind, shape, 1, half=flag) for flag in (False, True))
@@ -222,9 +222,16 @@ def findings():
                 yield dtype, f"{shape} {way} {power} {number} {loose} {told} {found and f'{found.units:.3g}'}"
 
 
+def contents():
+    """The numbers of all kinds of contents."""
+    for kind, shape, half in itertools.product(KINDS, ((6, 5), (20,), (), (2, 3, 2, 2)), (False, True)):
+        numbers = floats(kind, shape, 3, half=half).ravel().tolist()
+        yield kind, f"{shape} {[f'{number:.3e}' for number in numbers]}"
+
+
 def recorded():
     lines = {}
-    for dtype, line in findings():
+    for dtype, line in (*findings(), *contents()):
         lines.setdefault(dtype, []).append(line)
     return {dtype: digest(told) for dtype, told in lines.items()}
 
@@ -235,4 +242,4 @@ def test_findings_are_those_of_the_record():
 
 if __name__ == "__main__":
     keep(KEPT, recorded())
-    print(*(line for _, line in findings()), sep="\n")
+    print(*(line for _, line in (*findings(), *contents())), sep="\n")
