@@ -436,6 +436,14 @@ def test_tensors_that_do_not_fit_are_refused(name):
         is_float = name.endswith("norm") and place < len(shapes) - 2 * ("layer" in name)
         for dtype in [DataType.s32, *([] if is_float else [DataType.f16])]:
             refused(place, [value._replace(dtype=dtype)], dtype)
+    if name in ("interpolate", "panel_convolution"):  # an average of padding alone is 0
+        refused(
+            0, [values[0]._replace(shape=(2, 0, *shapes[0][2:]) if name != "interpolate" else (2, 5, 0))], "no place"
+        )
+    if numbers.get("windows"):
+        flat = [value._replace(shape=(2, 8), strides=(8, 1)) for value in values]
+        with pytest.raises(LibraryRuntimeError):
+            made(name, flat, numbers | {"windows": ()})
     for changed in ([], [values[-1], values[-1]]):
         refused(len(values) - 1, changed, f"{len(changed)} results")
     assert not taken

@@ -5,9 +5,11 @@ import pytest
 
 import onegraph as og
 from onegraph.compiler.kernels.elements import ELEMENTS
+from onegraph.errors import LibraryRuntimeError
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.movement import cast
 from onegraph.opset.dtypes import OF_NUMPY
+from tests.helpers.kernels import run
 
 pytestmark = pytest.mark.library
 TESTED_KERNELS = ("elements",)
@@ -280,3 +282,16 @@ def test_quotients_of_integers_are_cut_where_their_floats_are_close():
         tensors = [g.input(name, OF_NUMPY[first.dtype], first.shape) for name in "ab"]
         g.output("y", g.op("Divide", tensors, edition="host"))
         np.testing.assert_array_equal(g.compile()(first, second), quotient(first, second))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (3,)])
+def test_operands_that_are_not_broadcast_are_refused(shape):
+    for kernel, before in (("abs", []), ("cast", []), ("select", [np.ones((3, 4), np.bool_), np.ones(4, np.float32)])):
+        run(kernel, *before, np.ones((1, 4), np.float32), np.zeros((3, 4), np.float32))
+        with pytest.raises(LibraryRuntimeError, match="other sizes"):
+            run(kernel, *before, np.ones(shape, np.float32), np.zeros((3, 4), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 70)])
+def test_no_elements_are_computed(shape):
+    run("abs", np.zeros(shape, np.float32), np.zeros(shape, np.float32))

@@ -52,10 +52,12 @@ Rows::Rows(const KernelArguments &arguments, FindRow find, bool copies) : copies
         for (std::size_t i = 0; i < count; i++) {
             const int own = axis - result.ndims + tensors[i]->ndims;
             if (own < 0 || tensors[i]->dims[own] == 1) continue;
+            if (tensors[i]->dims[own] != result.dims[axis]) throw std::invalid_argument("other sizes than those of the result");
             made.strides[i] = static_cast<Bytes>(size_of(types_[i])) * tensors[i]->layout.strides[own];
         }
         if (made.size != 1) axes_.push_back(made);
     }
+    if (total_ == 0) axes_.clear();
     merge_axes();
     const std::size_t row = axes_.back().size * size_of(types_[0]);
     copied_ = copies_rows() && axes_.size() > 1 && row <= LONG ? row : 0;
@@ -168,6 +170,7 @@ bool Rows::is_done(void *const *addresses) const {
 }
 
 void Rows::run(void *const *addresses, int threads) const {
+    if (total_ == 0) return;
     if (is_done(addresses)) return; // a cache that grows where it lies
     char *pointers[MOST];
     for (std::size_t i = 0; i < count_; i++)

@@ -136,6 +136,8 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
     if (arguments.n_inputs != inputs || (is_backward_ && has_codes) || (is_backward_ ? outputs != 3 : outputs != 1 && outputs != 2))
         throw std::invalid_argument("wrong number of tensors");
     const auto &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
+    if (query.ndims != 4 || key.ndims != 4 || value.ndims != 4 || key.dims[1] < 1 || query.dims[1] % key.dims[1] != 0)
+        throw std::invalid_argument("other axes than those of an attention");
     p.batches = query.dims[0], p.heads = key.dims[1], p.group = query.dims[1] / key.dims[1];
     p.queries = query.dims[2], p.keys = key.dims[2], p.size = query.dims[3], p.value_size = value.dims[3];
     constexpr float LOG2E = 0x1.715476p+0f;
