@@ -132,8 +132,8 @@ def _meant(name: str) -> str:
 
     names = [one for one in __all__ if not one.startswith("__")]
     longer = [one for one in names if len(name) > 3 and name.casefold() in one.casefold()]
-    found = longer or [one for one in [nearest(name, names)] if one]
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+    close = longer or [one for one in [nearest(name, names)] if one]
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 if not TYPE_CHECKING:  # type checkers refuse names that the imports above do not have
@@ -143,8 +143,8 @@ if not TYPE_CHECKING:  # type checkers refuse names that the imports above do no
             raise AttributeError(f"module 'onegraph' has no attribute {name!r}{_meant(name)}")
         with _CollectorPause():
             module = _import_module(_LAZY[name], __name__)
-        found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
-        return found
+        member = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
+        return member
 
 
 _first_imports.over()

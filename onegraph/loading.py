@@ -58,6 +58,6 @@ def _expect_kind(source: Path, kind: object, is_folder: bool) -> None:
     if kind is not Graph and kind is not Executable:
         raise ArgumentError(f"kind: {shown(kind)}; expected onegraph.Executable or onegraph.Graph")
     if is_folder != (kind is Executable):
-        given = "a folder" if is_folder else "no folder"
+        actual = "a folder" if is_folder else "no folder"
         expected = "the folder of a saved executable" if kind is Executable else "the JSON file of a graph"
-        raise ArgumentError(f"path: {shown(str(source))} is {given}; expected {expected}")
+        raise ArgumentError(f"path: {shown(str(source))} is {actual}; expected {expected}")

@@ -38,9 +38,9 @@ def get_cache_folder() -> Path | None:
     """
     if _chosen:
         return _chosen[-1]
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return Path(given).absolute() if given else None
+    folder = os.environ.get(VARIABLE)
+    if folder is not None:
+        return Path(folder).absolute() if folder else None
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "onegraph"

@@ -17,14 +17,14 @@ def guard() -> None:
     """If this process is the command, let an interrupt end it at once with the status that shells use."""
     global _before
     name = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    found = signal.getsignal(signal.SIGINT)
-    if name not in COMMANDS or found is not signal.default_int_handler:  # a job in the background ignores interrupts
+    handler = signal.getsignal(signal.SIGINT)
+    if name not in COMMANDS or handler is not signal.default_int_handler:  # a job in the background ignores interrupts
         return
     try:
         signal.signal(signal.SIGINT, _end)
     except ValueError:  # another thread than the main one
         return
-    _before = found
+    _before = handler
 
 
 def over() -> None:

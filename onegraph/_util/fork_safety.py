@@ -49,10 +49,10 @@ def new_rlock() -> threading.RLock:
     return lock
 
 
-def refuse_inner(lock: threading.RLock, what: str) -> None:
-    """Raise StateError if the calling thread holds the lock: a signal handler has interrupted a change of ``what``."""
+def refuse_inner(lock: threading.RLock, subject: str) -> None:
+    """Raise StateError if the calling thread holds the lock: a signal handler interrupted a change of ``subject``."""
     if lock._is_owned():  # type: ignore[attr-defined]
-        raise StateError(f"{what}: this thread is in the midst of changing it; call this when that is done")
+        raise StateError(f"{subject}: this thread is in the midst of changing it; call this when that is done")
 
 
 def _free_locks() -> None:

@@ -58,11 +58,11 @@ def _cell(cell: Cell, side: str) -> str:
         style += f";background:{cell.mark}33;box-shadow:inset 3px 0 {cell.mark}"
     if cell.part is not None:
         style += f";background:linear-gradient(90deg,#4a90d988 {cell.part:.2%},transparent {cell.part:.2%})"
-    first, *others = cell.text.split("\n")
+    first, *more_lines = cell.text.split("\n")
     if len(first) > LONG:
         style += ";min-width:16em"  # else a narrow page has a word in each line
-    if len(others) < MAX_LINES:
+    if len(more_lines) < MAX_LINES:
         return f'<td style="{style}">{escaped(cell.text)}</td>'
-    hidden = escaped("\n".join(others))
-    more = f"<summary>{escaped(first)}, and {len(others)} more</summary>"
+    hidden = escaped("\n".join(more_lines))
+    more = f"<summary>{escaped(first)}, and {len(more_lines)} more</summary>"
     return f'<td style="{style}"><details>{more}{hidden}</details></td>'

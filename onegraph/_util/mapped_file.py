@@ -131,8 +131,8 @@ class SourceFiles:
             with open(open_regular(real), "rb", buffering=0) as file:
                 is_empty = not os.fstat(file.fileno()).st_size
                 mapped = None if is_empty else MappedFile.of(file.fileno(), path if resolved is None else resolved)
-            found = SourceFile(written, real, mapped)
+            source = SourceFile(written, real, mapped)
             if self.notice is not None:
-                self.notice(found)
-            self._files[written] = found
+                self.notice(source)
+            self._files[written] = source
         return self._files[written].mapped

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 def numbers_of(sizes: Sequence[object], shape: Sequence[int]) -> NDArray[Any]:
     """An array of sizes of this shape, some of which are open."""
-    found = np.empty(len(sizes), object)
-    found[:] = sizes
-    return found.reshape(tuple(shape))
+    sizes_array = np.empty(len(sizes), object)
+    sizes_array[:] = sizes
+    return sizes_array.reshape(tuple(shape))
 
 
 def has_open_numbers(array: NDArray[Any] | None) -> bool:

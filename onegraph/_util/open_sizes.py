@@ -76,14 +76,14 @@ class OpenSize:
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
-    def _combined(self, other: Any, factor: int) -> Any:
+    def _combined(self, second: Any, factor: int) -> Any:
         """The sum with a multiple of another number."""
-        key = factor, id(other) if type(other) is OpenSize else other
+        key = factor, id(second) if type(second) is OpenSize else second
         if key not in self._memo:
-            found = dict(self.terms)
-            for monomial, count in _terms(other).items():
-                found[monomial] = found.get(monomial, 0) + factor * count
-            self._memo[key] = self.sizes.size(found, self.value + factor * present(other))
+            terms = dict(self.terms)
+            for monomial, count in _terms(second).items():
+                terms[monomial] = terms.get(monomial, 0) + factor * count
+            self._memo[key] = self.sizes.size(terms, self.value + factor * present(second))
         return self._memo[key]
 
     def __add__(self, other: Any) -> Any:
@@ -108,12 +108,12 @@ class OpenSize:
             return self._pinned() * other
         key = "*", id(other) if type(other) is OpenSize else other
         if key not in self._memo:
-            found: dict[Monomial, int] = {}
+            terms: dict[Monomial, int] = {}
             for first, count in self.terms:
                 for second, factor in _terms(other).items():
                     monomial = tuple(sorted(first + second))
-                    found[monomial] = found.get(monomial, 0) + count * factor
-            self._memo[key] = self.sizes.size(found, self.value * present(other))
+                    terms[monomial] = terms.get(monomial, 0) + count * factor
+            self._memo[key] = self.sizes.size(terms, self.value * present(other))
         return self._memo[key]
 
     __rmul__ = __mul__
@@ -138,11 +138,11 @@ class OpenSize:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
-    def _compared(self, other: Any, sign: str) -> bool:
+    def _compared(self, second: Any, sign: str) -> bool:
         """Whether the difference to another number is ``sign`` 0, which is noted."""
-        key = sign, id(other) if type(other) is OpenSize else other
+        key = sign, id(second) if type(second) is OpenSize else second
         if key not in self._memo:
-            difference = self - other
+            difference = self - second
             holds = present(difference) < 0 if sign == "<" else present(difference) == 0
             if type(difference) is OpenSize:
                 self.sizes.guard(f"{self.sizes.code(difference)}{sign}0", holds)
@@ -287,8 +287,8 @@ def _simpler(sizes: Symbols, terms: Mapping[Monomial, int], divisor: int) -> Any
         rest = {term: count for term, count in terms.items() if term not in whole}
         parts = [sizes.size(some, _value(sizes, some)) for some in (rest, whole)]
         return _quotient(sizes, parts[0], divisor)[0] + parts[1]
-    ((term, count), *others) = terms.items()
-    if others or count != 1 or len(term) != 1 or term[0] not in sizes.divided:
+    ((term, count), *more_terms) = terms.items()
+    if more_terms or count != 1 or len(term) != 1 or term[0] not in sizes.divided:
         return None
     first, second = sizes.divided[term[0]]
     return _quotient(sizes, first, second * divisor)[0] if type(second) is int and second > 0 else None

@@ -16,11 +16,11 @@ def path_of(name: str, path: object, expected: str) -> Path:
     if not has_type(path, (str, os.PathLike)):
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
     try:
-        found = Path(path)
-        name_of_bytes = os.fsencode(found)
+        path_found = Path(path)
+        name_of_bytes = os.fsencode(path_found)
         unfit = b"\0" in name_of_bytes or len(name_of_bytes) > MAX_PATH
     except (TypeError, UnicodeError):  # a bytes path, or characters that a file name cannot have
         unfit = True
     if unfit:
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
-    return found
+    return path_found

@@ -82,16 +82,16 @@ def cgroup_quota(root: Path, groups: Path) -> float | None:
         lines = groups.read_text().splitlines()
     except OSError:
         return None
-    found: list[float] = []
+    quotas: list[float] = []
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:
-            found.extend(_quotas(root, path, _version_2))
+            quotas.extend(_quotas(root, path, _version_2))
         elif "cpu" in controllers.split(","):
             for mount in ("cpu", "cpu,cpuacct"):
-                found.extend(_quotas(root / mount, path, _version_1))
-    return min(found, default=None)
+                quotas.extend(_quotas(root / mount, path, _version_1))
+    return min(quotas, default=None)
 
 
 def _quotas(mount: Path, path: str, read: Callable[[Path], float | None]) -> Iterator[float]:

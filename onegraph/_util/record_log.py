@@ -104,11 +104,11 @@ def _line(key: str, text: str) -> str:
 
 def _records(lines: bytes) -> dict[str, str]:
     """The texts by key, those that were kept last behind the others."""
-    found: dict[str, str] = {}
+    records: dict[str, str] = {}
     for line in lines.split(b"\n"):
         with suppress(ValueError):
             key, text, checksum = line.decode().split(" ")
             if int(checksum, 16) == zlib.crc32(f"{key} {text}".encode()):
-                found.pop(key, None)
-                found[key] = text
-    return found
+                records.pop(key, None)
+                records[key] = text
+    return records

@@ -48,10 +48,10 @@ class OpenSizes:
 
     def size(self, terms: Mapping[Monomial, int], value: int) -> Any:
         """The size of a polynomial: an int if it has no symbol."""
-        found = {monomial: factor for monomial, factor in terms.items() if factor}
-        if not found or (len(found) == 1 and () in found):
+        nonzero = {monomial: factor for monomial, factor in terms.items() if factor}
+        if not nonzero or (len(nonzero) == 1 and () in nonzero):
             return value
-        return self._of(tuple(sorted(found.items())), value)
+        return self._of(tuple(sorted(nonzero.items())), value)
 
     def _of(self, terms: Terms, value: int) -> OpenSize:
         """The size of a polynomial, the same object each time."""

@@ -85,12 +85,12 @@ def as_list(name: str, value: object, kind: type, expected: str = "") -> list[An
     Raises:
         ArgumentError: ``value`` is not a list or tuple, or an element is not a ``kind``.
     """
-    found = elements(value)
-    if found is None:
+    listed = elements(value)
+    if listed is None:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'a list of {kind.__name__} objects'}")
-    for index, element in enumerate(found):
+    for index, element in enumerate(listed):
         expect(f"{name}[{index}]", element, kind)
-    return found
+    return listed
 
 
 def as_dict(name: str, value: object, expected: str) -> Mapping[Any, Any]:
@@ -99,10 +99,10 @@ def as_dict(name: str, value: object, expected: str) -> Mapping[Any, Any]:
     Raises:
         ArgumentError: ``value`` is not a mapping.
     """
-    found = entries(value)
-    if found is None:
+    by_key = entries(value)
+    if by_key is None:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected}")
-    return found
+    return by_key
 
 
 def integer(name: str, value: object, low: float, high: float, expected: str = "") -> int:
@@ -111,10 +111,10 @@ def integer(name: str, value: object, low: float, high: float, expected: str = "
     Raises:
         ArgumentError: ``value`` is not an integer, or is out of range.
     """
-    found = whole(value)
-    if found is None or not low <= found <= high:
+    whole_number = whole(value)
+    if whole_number is None or not low <= whole_number <= high:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'an integer, {low} to {high}'}")
-    return found
+    return whole_number
 
 
 def number(name: str, value: object, low: float, high: float) -> float:
@@ -123,10 +123,10 @@ def number(name: str, value: object, low: float, high: float) -> float:
     Raises:
         ArgumentError: ``value`` is not a number, or is out of range.
     """
-    found = real(value)
-    if found is None or not low <= found <= high:
+    real_number = real(value)
+    if real_number is None or not low <= real_number <= high:
         raise ArgumentError(f"{name}: {shown(value)}; expected a number, {low} to {high}")
-    return found
+    return real_number
 
 
 def identifier(name: str, value: object) -> int:

@@ -170,8 +170,8 @@ def _view(managed: _Managed | _ManagedVersioned, owner: _Owner) -> Array:
         raise BufferError(f"DLPack device type {tensor.device_type}; expected memory of the CPU")
     dtype = DTYPES.get((tensor.code, tensor.bits))
     if dtype is None or tensor.lanes != 1:
-        given = f"code {tensor.code} of {tensor.bits} bits in {tensor.lanes} lanes"
-        raise BufferError(f"DLPack data type {given}; expected {', '.join(map(str, DataType))}")
+        type_text = f"code {tensor.code} of {tensor.bits} bits in {tensor.lanes} lanes"
+        raise BufferError(f"DLPack data type {type_text}; expected {', '.join(map(str, DataType))}")
     if tensor.bits < 8 and not flags & PADDED:
         raise BufferError(f"{dtype} packed into bytes; expected a byte for each element")
     shape, strides, size = _layout(tensor, dtype.itemsize)

@@ -79,24 +79,24 @@ def is_numpy(value: object) -> TypeGuard[Array]:
     return has_type(value, (np.ndarray, np.generic))
 
 
-def numpy_array(what: str, value: object, expected: str) -> Array:
+def numpy_array(argument_name: str, value: object, expected: str) -> Array:
     """View a numpy array or scalar as a plain array; see :func:`array_of`.
 
     Raises:
         ArgumentError: ``value`` is not a numpy array or scalar, or is a masked array.
     """
     if not is_numpy(value):
-        raise ArgumentError(f"{what}: {shown(value)}; expected {expected}")
-    return array_of(what, value)
+        raise ArgumentError(f"{argument_name}: {shown(value)}; expected {expected}")
+    return array_of(argument_name, value)
 
 
-def array_of(what: str, value: object) -> Array:
+def array_of(argument_name: str, value: object) -> Array:
     """View the memory of ``value`` as a plain array, without a copy.
 
     The array keeps the memory alive. Some producers can still move it, such as torch's ``resize_``.
 
     Args:
-        what: purpose of the array; messages begin with it.
+        argument_name: purpose of the array; messages begin with it.
         value: a numpy array or scalar; a CPU tensor with ``__dlpack__``; or an object with the buffer protocol whose
             elements are numbers or bools, such as a memoryview, ``array.array`` or bytes.
 
@@ -106,10 +106,10 @@ def array_of(what: str, value: object) -> Array:
     # Do not import numpy.ma here: a fork may leave the import lock taken. No masked array exists before the import.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     if has_type(value, masked):
-        raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
+        raise ArgumentError(f"{argument_name}: a masked array; expected plain data: fill it with .filled(value)")
     if is_numpy(value):
         return np.asarray(value)
-    given = class_of(value)
+    class_name = class_of(value)
     try:
         if hasattr(value, "__dlpack__"):
             return from_dlpack(value)
@@ -120,8 +120,10 @@ def array_of(what: str, value: object) -> Array:
         if buffer is not None:
             return _from_buffer(buffer)
     except Exception as error:  # the producer may raise anything
-        raise ArgumentError(f"{what}: {given} gives no array: {error}") from error
-    raise ArgumentError(f"{what}: {given}; expected a numpy array or anything with __dlpack__ or the buffer protocol")
+        raise ArgumentError(f"{argument_name}: {class_name} gives no array: {error}") from error
+    raise ArgumentError(
+        f"{argument_name}: {class_name}; expected a numpy array or anything with __dlpack__ or the buffer protocol"
+    )
 
 
 def as_dlpack(array: object) -> DLPackArray:

@@ -33,8 +33,8 @@ def packed(codes: Array, bits: int) -> Array:
         raw = np.pad(raw, ((0, 0), (0, rest)))
     if bits == 8:
         return np.ascontiguousarray(raw)
-    found: Array = (raw[:, ::2] & 15) | (raw[:, 1::2] << 4)
-    return found
+    packed_codes: Array = (raw[:, ::2] & 15) | (raw[:, 1::2] << 4)
+    return packed_codes
 
 
 def unpacked(rows: Array, coding: str, depth: int) -> Array:

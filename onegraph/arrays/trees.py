@@ -26,8 +26,8 @@ def words_of(dtype: np.dtype[Any]) -> int:
 def thresholds_of(nodes: Array) -> Array:
     """The thresholds in a table of nodes; that of a leaf has no meaning."""
     first, dtype = (3, np.float32) if nodes.shape[1] == 4 else (4, np.float64)
-    found: Array = np.ascontiguousarray(nodes[:, first:]).view(dtype)[:, 0]
-    return found
+    thresholds: Array = np.ascontiguousarray(nodes[:, first:]).view(dtype)[:, 0]
+    return thresholds
 
 
 def leaf_numbers_of(nodes: Array) -> Array:
@@ -63,8 +63,8 @@ def ordered(trees: Trees) -> Array:
     """
     count = len(trees.feature)
     for name in ("holds", "fails", "roots"):
-        which = slice(None) if name == "roots" else trees.comparison != LEAF
-        wrong = [number for number in getattr(trees, name)[which] if not 0 <= number < count]
+        chosen = slice(None) if name == "roots" else trees.comparison != LEAF
+        wrong = [number for number in getattr(trees, name)[chosen] if not 0 <= number < count]
         if wrong:
             raise ValueError(f"node {wrong[0]} of {count}")
     tree, level = np.full(count, -1), np.zeros(count, np.int64)
@@ -82,13 +82,13 @@ def ordered(trees: Trees) -> Array:
     else:
         raise ValueError("nodes that lead back to themselves")
     reached = np.flatnonzero(tree >= 0)
-    found = reached[np.lexsort((level[reached], tree[reached]))]
+    in_level_order = reached[np.lexsort((level[reached], tree[reached]))]
     place = np.zeros(count, np.int64)
-    place[found] = np.arange(len(found))
-    inner = found[trees.comparison[found] != LEAF]
+    place[in_level_order] = np.arange(len(in_level_order))
+    inner = in_level_order[trees.comparison[in_level_order] != LEAF]
     in_order = (place[trees.holds[inner]] > place[inner]) & (place[trees.fails[inner]] > place[inner])
     by_level: Array = reached[np.argsort(level[reached], kind="stable")]
-    return found if in_order.all() else by_level
+    return in_level_order if in_order.all() else by_level
 
 
 def table_of(trees: Trees, order: Array, leaves: Array) -> tuple[Array, Array]:

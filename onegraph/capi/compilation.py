@@ -124,10 +124,19 @@ def compile_all(jobs: Sequence[tuple[Compilation, int]], most: int) -> list[tupl
     begin_compilation()
     ends = [0, *accumulate(count for _, count in jobs)]
     made, kept = ffi.new(_COMPILED, ends[-1]), ffi.new(_JOBS, len(jobs))
-    for job, (one, count), start in zip(kept, jobs, ends, strict=False):
-        job.partition, job.engine, job.threads = one._partition._ptr, one.engine._ptr, one.threads
-        job.n_inputs, job.inputs, job.n_outputs, job.outputs = len(one._ins), one._ins, len(one._outs), one._outs
-        job.is_bound, job.is_exclusive = one.owner_thread is not None, one._is_exclusive
+    for job, (compilation, count), start in zip(kept, jobs, ends, strict=False):
+        job.partition, job.engine, job.threads = (
+            compilation._partition._ptr,
+            compilation.engine._ptr,
+            compilation.threads,
+        )
+        job.n_inputs, job.inputs, job.n_outputs, job.outputs = (
+            len(compilation._ins),
+            compilation._ins,
+            len(compilation._outs),
+            compilation._outs,
+        )
+        job.is_bound, job.is_exclusive = compilation.owner_thread is not None, compilation._is_exclusive
         job.count, job.compiled = count, made + start
     call(lib.onegraph_compile, len(jobs), kept, most)
     return [

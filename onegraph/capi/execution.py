@@ -35,18 +35,18 @@ def refuse_other_threads(partition: Handle, compilation: Compilation) -> None:
 
 
 def given_tensors(
-    name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], given: Sequence[Tensor], engine: Engine
+    name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], tensors: Sequence[Tensor], engine: Engine
 ) -> list[Tensor]:
     """The given tensors in the order of the wanted ones; ArgumentError if one is missing or is not as compiled."""
-    found = by_id(name, as_list(name, given, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
+    by_id_of_tensor = by_id(name, as_list(name, tensors, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
     for tensor in wanted:
-        got = found[tensor.id]
+        got = by_id_of_tensor[tensor.id]
         if got.engine is not engine:
             fix = "make it with capi.Tensor(..., engine=compiled.engine)"
             raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine than the compiled partition; {fix}")
         if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
             raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
-    return [found[tensor.id] for tensor in wanted]
+    return [by_id_of_tensor[tensor.id] for tensor in wanted]
 
 
 def execute(
@@ -80,10 +80,10 @@ def _refuse_other_constants(compilation: Compilation, first: Constants, inputs: 
     if not get_constant_tensor_cache():
         return  # and the cache cannot be enabled any more
     pairs = zip(compilation.inputs, inputs, strict=True)
-    given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
+    constants = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
     # Compare all before storing any; compare again while storing, as another thread may have stored first.
     for known in (first.get, first.setdefault):
-        for constant, data in given.items():
+        for constant, data in constants.items():
             if known(constant, data) != data:
                 raise ArgumentError(
                     f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "

@@ -161,8 +161,8 @@ class Graph(Handle):
         outputs = [tensor.id for tensor in op.outputs]
         for number in outputs:
             if number in self._producers or outputs.count(number) > 1:
-                other = self._producers.get(number, op)
-                raise ArgumentError(f"tensor {number} is produced twice, by {other!r} and {op!r}")
+                producer = self._producers.get(number, op)
+                raise ArgumentError(f"tensor {number} is produced twice, by {producer!r} and {op!r}")
         for number in outputs:
             if number in self._tensors and self._tensors[number].property == "constant":
                 raise ArgumentError(
@@ -269,10 +269,10 @@ class Graph(Handle):
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
         ops = self._ops if self._lazy_ops is None else self._lazy_ops
         n_ids = count_ids(self._ops.values()) if self._lazy_ops is None else self._lazy_ops.n_ids
-        found = list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))
-        for partition in found:
+        partitions = list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))
+        for partition in partitions:
             partition._strict = self._fpmath_mode == "strict"
-        return found
+        return partitions
 
     def _refuse_unproduced_weights(self) -> None:
         ends = [

@@ -292,5 +292,5 @@ def _check_host_scalar(dims: Shape, layout: str) -> None:
         loaded = ".".join(map(str, VERSION))
         raise UnsupportedError(f"property 'host_scalar' needs oneDNN 3.9; the loaded library is {loaded}")
     if dims != () or layout == "any":
-        given = f"shape: {show(dims)}, layout {layout!r}"
-        raise ArgumentError(f"{given}; expected (), and a strided layout, for a host scalar")
+        subject = f"shape: {show(dims)}, layout {layout!r}"
+        raise ArgumentError(f"{subject}; expected (), and a strided layout, for a host scalar")

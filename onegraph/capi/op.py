@@ -83,7 +83,7 @@ class Op(Handle):
         number = identifier("id", id)
         label = string("name", name)
         ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)
-        given = {} if attrs is None else as_dict("attrs", attrs, "a dictionary of attribute names and values")
+        by_name = {} if attrs is None else as_dict("attrs", attrs, "a dictionary of attribute names and values")
         word = text(kind)
         schema = None if word is None else BASE.get(word) or _BY_NAME.get(word)
         if schema is None:
@@ -95,7 +95,7 @@ class Op(Handle):
             self._add_input(tensor)
         for tensor in outs:
             self._add_output(tensor)
-        for attribute, value in given.items():
+        for attribute, value in by_name.items():
             self.set_attr(attribute, value)
 
     def _make(
@@ -244,14 +244,14 @@ class Op(Handle):
             examination.unknown_attribute(schema, name, value)
             raise SpecError(examination.violations)
         refuse_newer(self.schema, word)
-        attribute, given = self.schema.attribute(word), None if value is None else plain(value)
+        attribute, plain_value = self.schema.attribute(word), None if value is None else plain(value)
         stored: AttrValue | None = None
         try:
-            if not is_none(attribute, given):
-                stored = convert(attribute, given)
+            if not is_none(attribute, plain_value):
+                stored = convert(attribute, plain_value)
         except BadValueError as bad:
             examination, schema = self._examination()
-            examination.bad_value(schema, word, given, bad, list(map(_type, self._inputs)), shown(value))
+            examination.bad_value(schema, word, plain_value, bad, list(map(_type, self._inputs)), shown(value))
             raise SpecError(examination.violations) from None
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
@@ -329,8 +329,8 @@ def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
     for tensor in (*op._inputs, *op._outputs):
         earlier = known.get(tensor._id) or own.setdefault(tensor._id, tensor)
         if earlier is not tensor and earlier != tensor:
-            whose = "an earlier op" if tensor._id in known else "another port of the op"
-            raise ArgumentError(f"tensor {tensor._id}: {tensor!r}; expected {earlier!r}, as {whose} has it")
+            owner = "an earlier op" if tensor._id in known else "another port of the op"
+            raise ArgumentError(f"tensor {tensor._id}: {tensor!r}; expected {earlier!r}, as {owner} has it")
 
 
 def c_name(name: str) -> bytes:

@@ -71,12 +71,12 @@ def checked_shapes(
             later = edition(f"onednn-3.{minor}")
             newer = infer_op(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
             if not newer.errors:
-                what = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
-                raise UnsupportedError(f"{label}: {what}; needs oneDNN 3.{minor}; {_LOADED}")
+                reason = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
+                raise UnsupportedError(f"{label}: {reason}; needs oneDNN 3.{minor}; {_LOADED}")
         raise SpecError(checked.errors)
-    found = faults_of(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
-    if found:
-        reasons = "; ".join(f"{fault.reason} [{fault.severity}: {fault.name}]" for fault in found)
+    faults = faults_of(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
+    if faults:
+        reasons = "; ".join(f"{fault.reason} [{fault.severity}: {fault.name}]" for fault in faults)
         raise UnsupportedError(f"{label}: {reasons}")
     _refuse_endless(schema, label, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
     return checked.shapes
@@ -96,7 +96,7 @@ def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -
 
 def refuse_newer(schema: Schema, attribute: str = "") -> None:
     """Raise UnsupportedError if the loaded library is older than an op, or than one of its attributes."""
-    what = f"{schema.kind}.{attribute}" if attribute else schema.kind
+    subject = f"{schema.kind}.{attribute}" if attribute else schema.kind
     since = schema.attribute(attribute).since if attribute else schema.since
     if since > VERSION:
-        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}; {_LOADED}")
+        raise UnsupportedError(f"{subject} needs oneDNN {since[0]}.{since[1]}; {_LOADED}")

@@ -95,21 +95,21 @@ class LazyOps(Mapping[int, Op]):
 
     def hand_over(self, graph: object, ids: Sequence[int]) -> dict[int, str]:
         """Add the stored ops with these ids to a C graph; returns the library's reason for each op that it refuses."""
-        given, places = [self._given[number] for number in ids], self._places
+        templates, places = [self._given[number] for number in ids], self._places
         counts: list[int] = []
         ends: list[int] = []
-        for _, _, inputs, outputs in given:
+        for _, _, inputs, outputs in templates:
             counts += (len(inputs), len(outputs))
             ends += inputs
             ends += outputs
-        names = b"".join([c_name(name) + b"\0" for _, name, _, _ in given])
-        statuses = ffi.new("int[]", len(given))
+        names = b"".join([c_name(name) + b"\0" for _, name, _, _ in templates])
+        statuses = ffi.new("int[]", len(templates))
         call(
             lib.onegraph_graph_add_ops,
             graph,
-            len(given),
+            len(templates),
             ffi.new("size_t[]", ids),
-            ffi.new("onegraph_template_t *[]", [template.in_c for template, _, _, _ in given]),
+            ffi.new("onegraph_template_t *[]", [template.in_c for template, _, _, _ in templates]),
             names,
             ffi.new("size_t[]", counts),
             ffi.new("size_t[]", ends),

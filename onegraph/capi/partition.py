@@ -232,9 +232,9 @@ class CompiledPartition(Handle):
 
     def _another(self) -> CompiledPartition:
         """A second compiled partition, for ``compile_postponed`` to compile, with prepared constants of its own."""
-        other = CompiledPartition.__new__(CompiledPartition)
-        other._partition, other._compilation = self._partition, self._compilation
-        return other
+        sibling = CompiledPartition.__new__(CompiledPartition)
+        sibling._partition, sibling._compilation = self._partition, self._compilation
+        return sibling
 
     @property
     def is_thread_bound(self) -> bool:
@@ -334,15 +334,15 @@ class CompiledPartition(Handle):
         finally:
             execution.done = True
 
-    def _checked_scratchpad(self, given: Tensor, others: Sequence[Tensor]) -> Tensor:
-        expect("scratchpad", given, Tensor)
+    def _checked_scratchpad(self, scratchpad: Tensor, bound_tensors: Sequence[Tensor]) -> Tensor:
+        expect("scratchpad", scratchpad, Tensor)
         needed = self.scratchpad.mem_size or 0
-        if given.nbytes < needed:
-            raise ArgumentError(f"scratchpad: {given.nbytes} bytes; expected at least {needed}")
-        if given.engine is not self.engine or not given.writable:
+        if scratchpad.nbytes < needed:
+            raise ArgumentError(f"scratchpad: {scratchpad.nbytes} bytes; expected at least {needed}")
+        if scratchpad.engine is not self.engine or not scratchpad.writable:
             raise ArgumentError("scratchpad: read-only, or of another engine; expected writable memory of this engine")
-        refuse_overlap(others, [given], {})
-        return given
+        refuse_overlap(bound_tensors, [scratchpad], {})
+        return scratchpad
 
 
 def count_ids(ops: Iterable[Op]) -> int:

@@ -81,8 +81,8 @@ def _infer_shapes(ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: S
                 continue
             types = [TensorType(tensor.dtype, shapes.get(tensor.id, tensor.shape)) for tensor in op.inputs]
             results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
-            found = check_types(op, types, results)
-            shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
+            inferred = check_types(op, types, results)
+            shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, inferred, strict=False))
             uses.append(op._use(types))
         if len(later) == len(pending):
             raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
@@ -117,15 +117,15 @@ def refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
             )
 
 
-def is_same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
+def is_same(tensor: LogicalTensor, compiled: LogicalTensor) -> bool:
     """Whether a tensor has the data type, shape and layout that a partition was compiled for."""
-    if given.dtype is not compiled.dtype or given.layout != compiled.layout:
+    if tensor.dtype is not compiled.dtype or tensor.layout != compiled.layout:
         return False
-    if given.layout == "opaque":
-        return given.layout_id == compiled.layout_id
-    if given.shape != compiled.shape:
+    if tensor.layout == "opaque":
+        return tensor.layout_id == compiled.layout_id
+    if tensor.shape != compiled.shape:
         return False
-    pairs = zip(given.shape or (), given.strides or (), compiled.strides or (), strict=True)
+    pairs = zip(tensor.shape or (), tensor.strides or (), compiled.strides or (), strict=True)
     return all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
 
 
@@ -140,48 +140,50 @@ def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
 
 
-def matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
-    """``given`` in the order of ``ports``, each tensor once; the ports themselves for None.
+def matched(name: str, ports: Sequence[LogicalTensor], tensors: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
+    """``tensors`` in the order of ``ports``, each tensor once; the ports themselves for None.
 
     Raises:
         ArgumentError: the ids are not those of the ports, or a data type or shape does not fit its port.
     """
     wanted = {port.id: port for port in ports}
-    if given is None:
+    if tensors is None:
         return list(wanted.values())
-    found = by_id(name, as_list(name, given, LogicalTensor), [port.id for port in ports], lambda tensor: tensor.id)
-    for tensor in found.values():
+    by_number = by_id(
+        name, as_list(name, tensors, LogicalTensor), [port.id for port in ports], lambda tensor: tensor.id
+    )
+    for tensor in by_number.values():
         port = wanted[tensor.id]
         if tensor.dtype is not port.dtype or not compatible(tensor.shape, port.shape):
             raise ArgumentError(f"{name}: {tensor!r}; expected {port.dtype} {port.shape}, as the graph has it")
-    return [found[number] for number in wanted]
+    return [by_number[number] for number in wanted]
 
 
-def by_id(name: str, given: Sequence[Given], ports: Sequence[int], id_of: Callable[[Given], int]) -> dict[int, Given]:
-    """``given`` by id.
+def by_id(name: str, bound: Sequence[Given], ports: Sequence[int], id_of: Callable[[Given], int]) -> dict[int, Given]:
+    """``bound`` by id.
 
     Raises:
         ArgumentError: the ids are not those of ``ports``, each given once or the same for every port.
     """
-    ids, found = [id_of(one) for one in given], {id_of(one): one for one in given}
-    is_same = all(found[number] == one for number, one in zip(ids, given, strict=True))
+    ids, by_number = [id_of(one) for one in bound], {id_of(one): one for one in bound}
+    is_same = all(by_number[number] == one for number, one in zip(ids, bound, strict=True))
     if not is_same or sorted(ids) not in (sorted(set(ports)), sorted(ports)):
         raise ArgumentError(f"{name}: tensors {ids}; expected {sorted(set(ports))}, each once")
-    return found
+    return by_number
 
 
 def refuse_overlap(inputs: Sequence[Tensor], outputs: Sequence[Tensor], in_place: Mapping[int, int]) -> None:
     """Raise ArgumentError if an output shares memory with a tensor other than its input in ``in_place``."""
     for position, out in enumerate(outputs):
-        for other in (*inputs, *outputs[:position]):
-            if out.nbytes == 0 or other.nbytes == 0:
+        for earlier in (*inputs, *outputs[:position]):
+            if out.nbytes == 0 or earlier.nbytes == 0:
                 continue
-            if out.address + out._span <= other.address or other.address + other._span <= out.address:
+            if out.address + out._span <= earlier.address or earlier.address + earlier._span <= out.address:
                 continue
-            exact = out.address == other.address
+            exact = out.address == earlier.address
             pair = in_place.get(out.logical_tensor.id)
-            if not (exact and other in inputs and pair == other.logical_tensor.id):
+            if not (exact and earlier in inputs and pair == earlier.logical_tensor.id):
                 raise ArgumentError(
                     f"outputs: tensor {out.logical_tensor.id} shares memory with tensor "
-                    f"{other.logical_tensor.id}; only the pairs in inplace_pairs may, as a whole"
+                    f"{earlier.logical_tensor.id}; only the pairs in inplace_pairs may, as a whole"
                 )

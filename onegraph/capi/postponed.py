@@ -22,12 +22,12 @@ def compile_postponed(groups: Sequence[Sequence[CompiledPartition]], most: int) 
     """
     statuses: list[int] = []
     for start in range(0, len(groups), AT_ONCE):
-        some = groups[start : start + AT_ONCE]
-        made = compile_all([(group[0]._compilation, len(group)) for group in some], most)
-        for group, (pointers, status) in zip(some, made, strict=True):
+        chunk = groups[start : start + AT_ONCE]
+        made = compile_all([(group[0]._compilation, len(group)) for group in chunk], most)
+        for group, (pointers, status) in zip(chunk, made, strict=True):
             statuses.append(status)
-            for one, pointer in zip(group, pointers, strict=False):
-                one._own(pointer)
+            for partition, pointer in zip(group, pointers, strict=False):
+                partition._own(pointer)
             if pointers:
                 group[0]._compilation.query(pointers[0])
     if any(statuses):

@@ -153,11 +153,11 @@ def set_cpu_isa_hints(hints: str) -> None:
     _set_before_first_use("the hint", lib.dnnl_set_cpu_isa_hints, number)
 
 
-def _set_before_first_use(what: str, function: library.Function, value: int) -> None:
+def _set_before_first_use(setting: str, function: library.Function, value: int) -> None:
     try:
         call(function, value)
     except StatusError as error:
-        raise StateError(f"{what} can be set only before the library is first used ({error})") from None
+        raise StateError(f"{setting} can be set only before the library is first used ({error})") from None
 
 
 def set_verbose(level: int) -> None:

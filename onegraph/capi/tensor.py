@@ -102,7 +102,7 @@ class Tensor(Handle):
         return _Held(data, array, address_of(array), tuple([weakref.ref(owner) for owner in owners(array)]))
 
     def _used_by(self, execution: Execution) -> None:
-        going_on = [ref for ref in self._executions if (other := ref()) is not None and not other.done]
+        going_on = [ref for ref in self._executions if (running := ref()) is not None and not running.done]
         self._executions = (*going_on, weakref.ref(execution))
 
     def _set_library_address(self) -> None:

@@ -42,10 +42,10 @@ _local = threading.local()
 
 def calling_thread() -> OwnerThread:
     """The OwnerThread of the calling thread."""
-    found = getattr(_local, "thread", None)
-    if not isinstance(found, OwnerThread):
-        found = _local.thread = OwnerThread()
-    return found
+    thread = getattr(_local, "thread", None)
+    if not isinstance(thread, OwnerThread):
+        thread = _local.thread = OwnerThread()
+    return thread
 
 
 def _forget_thread() -> None:

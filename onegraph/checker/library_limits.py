@@ -47,9 +47,11 @@ class Library(NamedTuple):
         """The faults that a call runs into, but for slow kernels: each with the reason, and whether it is certain."""
         kinds = frozenset([call.schema.kind])
         tables = [table for table in TABLES if table is not LEAKY or self._has_tiles(call)]
-        found = [fault for table in tables for fault in table.of(kinds, call, self.version) if fault.severity != SLOW]
-        faults: list[tuple[Fault[Any], str, bool]] = [(one, one.reason, one.is_certain(call)) for one in found]
-        if any(fault.severity == LACKS for fault in found):
+        faults_found = [
+            fault for table in tables for fault in table.of(kinds, call, self.version) if fault.severity != SLOW
+        ]
+        faults: list[tuple[Fault[Any], str, bool]] = [(one, one.reason, one.is_certain(call)) for one in faults_found]
+        if any(fault.severity == LACKS for fault in faults_found):
             return faults
         return faults + [(fault, reason, True) for fault, reason in self._of_cpu(call, kinds)]
 
@@ -65,33 +67,33 @@ class Library(NamedTuple):
             yield fault, fault.reason_of(use)
 
 
-def library_named(given: object) -> Library | None:
+def library_named(choice: object) -> Library | None:
     """The library to check against; None for the specification alone.
 
     Args:
-        given: None for the loaded library on this CPU, if a library can be loaded; ``"none"``; or a version such as
+        choice: None for the loaded library on this CPU, if a library can be loaded; ``"none"``; or a version such as
             ``"3.6"`` or ``"3.6.2"``, which need not be installed, on a CPU that has every instruction set; or both,
             such as ``"3.6@avx2"``.
 
     Raises:
-        ArgumentError: ``given`` is no such text, or is older than 3.2; or no fault has a name that is switched off.
+        ArgumentError: ``choice`` is no such text, or is older than 3.2; or no fault has a name that is switched off.
     """
     if USER.off:
         from ..faults.catalogue import check_names
 
         check_names(USER.off)
-    if given is None:
+    if choice is None:
         return _loaded()
-    word = text(given)
+    word = text(choice)
     parts = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:@(\w+))?", word or "")
     version = None if parts is None else (int(parts[1]), int(parts[2]), int(parts[3] or 0))
     if word != NONE and (version is None or version < OLDEST):
-        raise ArgumentError(f"library: {shown(given)}; expected 'none', or a version from '3.2' on, such as '3.6'")
+        raise ArgumentError(f"library: {shown(choice)}; expected 'none', or a version from '3.2' on, such as '3.6'")
     if parts is None or version is None:
         return None
     isa = (parts[4] or EVERY_ISA[-1]).lower()
     if isa not in EVERY_ISA:
-        raise ArgumentError(f"library: {shown(given)}; expected behind @ one of {', '.join(EVERY_ISA)}")
+        raise ArgumentError(f"library: {shown(choice)}; expected behind @ one of {', '.join(EVERY_ISA)}")
     return Library(version, isa)
 
 
@@ -144,11 +146,13 @@ def library_violations(
         for fault, reason, is_certain in library.of_call(call):
             finding = edition_words(schema, base, RuleFinding(fault.where, "", reason), attrs)
             where = finding.where
-            given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
+            attr_value = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
             expected = _expected(fault, library, is_certain)
             # Whether some faults show depends on the numbers or the memory.
             severity = LIBRARY if fault.severity == LACKS else fault.severity
-            noted.add(fault.name, where, given, expected, finding.expected, severity=severity if is_certain else NOTE)
+            noted.add(
+                fault.name, where, attr_value, expected, finding.expected, severity=severity if is_certain else NOTE
+            )
     return noted.violations
 
 

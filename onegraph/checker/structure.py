@@ -18,19 +18,19 @@ def structure(ops: Sequence[Op]) -> Iterator[Violation]:
     tensors: dict[int, LogicalTensor] = {}
     for op in ops:
         noted = Violations(edition_named(op.edition), f"{op.kind} {op.name!r}")
-        other = ids.setdefault(op.id, op)
-        if other is not op:
-            noted.add("op_id", "id", op.id, f"an id of its own; it is that of {other.name!r}")
+        owner = ids.setdefault(op.id, op)
+        if owner is not op:
+            noted.add("op_id", "id", op.id, f"an id of its own; it is that of {owner.name!r}")
         for tensor in (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None):
             known = tensors.setdefault(tensor.id, tensor)
             if (known.dtype, known.shape) != (tensor.dtype, tensor.shape):
                 expected = f"{known.dtype} {show(known.shape)}, as an earlier use of this id has it"
                 noted.add("tensor_mismatch", f"tensor {tensor.id}", f"{tensor.dtype} {show(tensor.shape)}", expected)
         for tensor in op.outputs:
-            other = producers.setdefault(tensor.id, op)
-            if other is not op:
+            owner = producers.setdefault(tensor.id, op)
+            if owner is not op:
                 noted.add(
-                    "two_producers", f"tensor {tensor.id}", "produced again", f"only {other.name!r} to produce it"
+                    "two_producers", f"tensor {tensor.id}", "produced again", f"only {owner.name!r} to produce it"
                 )
         yield from noted.violations
     yield from _cycles(ops, producers)

@@ -41,15 +41,15 @@ class ViolationList(list[Violation]):
             return "<p>no violations</p>"
         rows: list[list[str | Cell]] = [
             [
-                Cell(one.severity, COLOURS.get(one.severity, "")),
-                one.op,
-                one.where,
-                one.given,
-                _fix(one),
-                one.rule,
-                one.page,
+                Cell(violation.severity, COLOURS.get(violation.severity, "")),
+                violation.op,
+                violation.where,
+                violation.given,
+                _fix(violation),
+                violation.rule,
+                violation.page,
             ]
-            for one in self
+            for violation in self
         ]
         heads = ["severity", "op", "where", "given", "expected", "rule", "page"]
         return html_table(f"{counted(len(self), 'violation')}: {self._summary()}", heads, rows)
@@ -65,6 +65,6 @@ class ViolationList(list[Violation]):
         )
 
 
-def _fix(one: Violation) -> str:
+def _fix(violation: Violation) -> str:
     """What is expected, with the way to correct it."""
-    return one.message.rpartition("; expected ")[2] or one.expected
+    return violation.message.rpartition("; expected ")[2] or violation.expected

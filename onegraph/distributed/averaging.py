@@ -41,11 +41,11 @@ def average(
     Raises:
         ArgumentError: a tensor is not an f32 tensor of this graph.
     """
-    given = tensors_of(graph, "average: tensors", tensors, [DataType.f32])
+    listed = tensors_of(graph, "average: tensors", tensors, [DataType.f32])
     most = integer("average: bucket_bytes", bucket_bytes, 1, 2**40)
     made = {tensor.id: place for place, op in enumerate(graph._ops) for tensor in op.outputs}
-    found = {tensor.id: tensor for tensor in given if tensor.value is not None}  # the same in every process
-    moving = {tensor.id: tensor for tensor in given if tensor.id not in found}
+    averaged = {tensor.id: tensor for tensor in listed if tensor.value is not None}  # the same in every process
+    moving = {tensor.id: tensor for tensor in listed if tensor.id not in averaged}
     buckets = [*_buckets(sorted(moving.values(), key=lambda one: made.get(one.id, -1)), most)]
     emit, count = Emitter(graph), len(graph._ops)
     before = [op.outputs[0] for op in graph._ops if op.kind == START][-1:]
@@ -59,9 +59,9 @@ def average(
         for tensor in bucket:
             dims = known_dims(tensor.shape)
             part = slice_(emit, whole, [at], [at + prod(dims)], [0])
-            found[tensor.id] = emit.tensor(reshape(emit, part, numbers(*dims)))
+            averaged[tensor.id] = emit.tensor(reshape(emit, part, numbers(*dims)))
             at += prod(dims)
-    return tuple(found[tensor.id] for tensor in given)
+    return tuple(averaged[tensor.id] for tensor in listed)
 
 
 def _buckets(tensors: Sequence[LogicalTensor], most: int) -> Iterator[list[LogicalTensor]]:

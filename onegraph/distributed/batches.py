@@ -105,8 +105,10 @@ class BatchInference:
         Raises:
             ArgumentError: a column is missing or does not fit its input, or the columns differ in their rows.
         """
-        model, given = self.executable, as_dict("batch", batch, "a dictionary of arrays by name of column")
-        arrays = {spec.name: _for_input(given, self._columns.get(spec.name, spec.name), spec) for spec in model.inputs}
+        model, columns = self.executable, as_dict("batch", batch, "a dictionary of arrays by name of column")
+        arrays = {
+            spec.name: _for_input(columns, self._columns.get(spec.name, spec.name), spec) for spec in model.inputs
+        }
         rows = {name: len(array) for name, array in arrays.items()}
         if len({*rows.values()}) > 1:
             raise ArgumentError(f"batch: rows: {rows}; expected one number of rows in all columns")
@@ -116,19 +118,19 @@ class BatchInference:
             self._run(model, {name: array[at : at + most] for name, array in arrays.items()}, min(most, count - at))
             for at in range(0, max(1, count), most)
         ]
-        found = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-        return {**found, **{name: _column(given, name, "keep") for name in self._keep}}
+        results = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        return {**results, **{name: _column(columns, name, "keep") for name in self._keep}}
 
     def _run(self, model: Executable, arrays: Columns, rows: int) -> dict[str, Array]:
         """The outputs for at most ``batch_size`` rows."""
         total = self._batch_size if self._batch_size and self._pads else rows
-        found = model._run_by_name({name: _padded(array, total) for name, array in arrays.items()})
-        for name, array in found.items():
+        results = model._run_by_name({name: _padded(array, total) for name, array in arrays.items()})
+        for name, array in results.items():
             if not array.ndim or len(array) != total:
                 raise ArgumentError(
                     f"output {name!r}: shape {show(array.shape)}; expected {counted(total, 'row')}, as the inputs"
                 )
-        return {name: array[:rows] for name, array in found.items()}
+        return {name: array[:rows] for name, array in results.items()}
 
     def __getstate__(self) -> dict[str, object]:
         """The arguments: the model is compiled anew where the object arrives."""
@@ -153,12 +155,12 @@ def _from_file(path: Path, options: Mapping[str, Any]) -> Executable:
         from ..onnx import load as load_onnx
 
         return load_onnx(path).compile(**options)
-    found = load(path)
-    if not has_type(found, Executable):
-        return found.compile(**options)
+    loaded = load(path)
+    if not has_type(loaded, Executable):
+        return loaded.compile(**options)
     if options:
         raise ArgumentError(f"BatchInference: {', '.join(options)}: not for a saved executable, which has its options")
-    return found
+    return loaded
 
 
 def _fixed_rows(inputs: Sequence[TensorSpec]) -> int | None:
@@ -166,9 +168,9 @@ def _fixed_rows(inputs: Sequence[TensorSpec]) -> int | None:
     return next((dims[0] for spec in inputs if (dims := spec.shape) and dims[0] is not None), None)
 
 
-def _column(batch: Columns, name: str, what: str) -> Array:
+def _column(batch: Columns, name: str, purpose: str) -> Array:
     if name not in batch:
-        raise ArgumentError(f"{what}: no column {name!r}; the columns of the batch are {', '.join(batch) or 'none'}")
+        raise ArgumentError(f"{purpose}: no column {name!r}; the columns of the batch are {', '.join(batch) or 'none'}")
     return batch[name]
 
 

@@ -142,8 +142,8 @@ class Gloo(Group):
             with suppress(RuntimeError):
                 store.wait([f"{rank}/read" for rank in ranks], GRACE)
         lost = [(rank, text) for rank, text in every if text]
-        found = next((one for one in lost if "timeout" not in one[1]), next(iter(lost), None))  # a cause, no effect
-        return f"rank {found[0]} has lost the rendezvous: {found[1]}" if found else ""
+        cause = next((one for one in lost if "timeout" not in one[1]), next(iter(lost), None))  # a cause, no effect
+        return f"rank {cause[0]} has lost the rendezvous: {cause[1]}" if cause else ""
 
     def start(self, memory: Array) -> None:
         """Start to add an array over all processes, in its memory; gloo's own threads do it."""

@@ -29,8 +29,8 @@ class Operators:
         raise NotImplementedError
 
     def _result(self: Tensor, sign: str, left: object, right: object) -> Tensor:
-        found: Tensor = self._builder()._operator(sign, left, right)
-        return found
+        tensor: Tensor = self._builder()._operator(sign, left, right)
+        return tensor
 
     def __add__(self: Tensor, other: object) -> Tensor:
         return self._result("+", self, other)

@@ -56,11 +56,11 @@ def as_shape(shape: object) -> Shape:
     if (size := whole(shape)) is not None:
         raise ArgumentError(f"a shape is a tuple of dims; write ({shown(size)},)")
     is_vector = has_type(shape, np.ndarray) and shape.ndim == 1
-    given = listed(np.asarray(shape)) if is_vector else elements(shape)
-    if given is None:
+    listed_dims = listed(np.asarray(shape)) if is_vector else elements(shape)
+    if listed_dims is None:
         raise ArgumentError(f"a shape is a tuple of dims, not {shown(shape)}")
     dims: list[int | None] = []
-    for dim in given:
+    for dim in listed_dims:
         number = whole(dim)
         if number is None and dim is not None:
             raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {shown(dim)}")
@@ -82,11 +82,11 @@ def as_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
     """
     if strides is None:
         return None
-    given = elements(strides)
-    if given is None or dims is None or None in dims or len(given) != len(dims):
+    listed_strides = elements(strides)
+    if listed_strides is None or dims is None or None in dims or len(listed_strides) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     expected = "a number of elements, 0 to 2**48 - 1"
-    stored_strides = tuple([integer("strides", stride, 0, 2**48 - 1, expected) for stride in given])
+    stored_strides = tuple([integer("strides", stride, 0, 2**48 - 1, expected) for stride in listed_strides])
     if overlaps(known_dims(dims), stored_strides):
         raise ArgumentError(
             f"strides: {stored_strides} for shape {show(dims)}; expected memory of its own for each element"

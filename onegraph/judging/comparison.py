@@ -86,8 +86,8 @@ def compare(
         loose: factor on the errors that are allowed without proof, for an oracle without a peer.
     """
 
-    def found(problem: str, given: object, expected: object, *more: Any) -> Finding:
-        return Finding(name, run, contents, problem, str(given), str(expected), *more)
+    def found(problem: str, actual: object, expected: object, *more: Any) -> Finding:
+        return Finding(name, run, contents, problem, str(actual), str(expected), *more)
 
     if got.shape != answer.exact.shape:
         return found("shape", got.shape, answer.exact.shape)
@@ -137,17 +137,17 @@ def _problem(got: float, wanted: float) -> str:
 
 def _differing_integers(got: NDArray[Any], answer: Answer) -> Mask:
     """Where integers differ from the oracle's, and no rounding error changes those."""
-    others = [one for one in (answer.peer, *answer.disturbed) if one is not None and one.shape == got.shape]
+    opinions = [one for one in (answer.peer, *answer.disturbed) if one is not None and one.shape == got.shape]
     wrong: Mask = got != answer.exact
-    for one in others:
-        wrong &= one == answer.exact
+    for opinion in opinions:
+        wrong &= opinion == answer.exact
     return wrong
 
 
 def _classes(values: Floats, most: float) -> NDArray[np.int8]:
     """0 for finite numbers, 1 and -1 for infinities, 2 for NaN."""
-    found = np.where(values > most, 1, np.where(values < -most, -1, 0))
-    return np.where(np.isnan(values), 2, found).astype(np.int8)
+    classes = np.where(values > most, 1, np.where(values < -most, -1, 0))
+    return np.where(np.isnan(values), 2, classes).astype(np.int8)
 
 
 def _differing_classes(got: Floats, exact: Floats, peer: Floats, noise: Sequence[Floats], rounding: Rounding) -> Mask:
@@ -155,12 +155,12 @@ def _differing_classes(got: Floats, exact: Floats, peer: Floats, noise: Sequence
     most = rounding.most
     ours = _classes(got, most)
     wrong: Mask = np.ones(got.shape, np.bool_)
-    for one in (exact, peer, *noise):
-        wrong &= ours != _classes(one, most)
+    for opinion in (exact, peer, *noise):
+        wrong &= ours != _classes(opinion, most)
     with np.errstate(invalid="ignore"):
         edge = (np.abs(exact) > NEAR_MOST * most) & (np.abs(exact) < most / NEAR_MOST) & (ours != 2)
-    found: Mask = wrong & ~edge
-    return found
+    differing: Mask = wrong & ~edge
+    return differing
 
 
 def _units(
@@ -191,8 +191,8 @@ def _units(
             )
     if mean > 1 and got.size >= MANY:
         units = np.where(error == error.max(), np.maximum(units, mean), units)
-    found: Floats = units.reshape(got.shape)
-    return found
+    units_of_error: Floats = units.reshape(got.shape)
+    return units_of_error
 
 
 def _bias(error: Floats, own: Floats, size: Floats, rounding: Rounding, loose: float) -> float:

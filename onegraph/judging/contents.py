@@ -35,22 +35,22 @@ def _ordinary(rng: np.random.Generator, shape: tuple[int, ...], half: bool) -> F
 
 def _scattered(value: float) -> Draw:
     def draw(rng: np.random.Generator, shape: tuple[int, ...], half: bool) -> Floats:
-        found = np.array(rng.standard_normal(shape))
-        count = max(1, found.size // SCATTERED) if found.size else 0
-        found.flat[rng.choice(found.size, count, replace=False)] = value
-        return found
+        drawn = np.array(rng.standard_normal(shape))
+        count = max(1, drawn.size // SCATTERED) if drawn.size else 0
+        drawn.flat[rng.choice(drawn.size, count, replace=False)] = value
+        return drawn
 
     return draw
 
 
 def _rows_of_minus_infinity(rng: np.random.Generator, shape: tuple[int, ...], half: bool) -> Floats:
     """The first half of the rows along the last axis; one element of a single row."""
-    found = np.array(rng.standard_normal(shape))
-    table = found.reshape(-1, shape[-1] if shape and shape[-1] else 1)
+    drawn = np.array(rng.standard_normal(shape))
+    table = drawn.reshape(-1, shape[-1] if shape and shape[-1] else 1)
     table[: len(table) // 2] = -np.inf
     if len(table) < 2:
-        found.flat[:1] = -np.inf
-    return found
+        drawn.flat[:1] = -np.inf
+    return drawn
 
 
 def _equal_rows(rng: np.random.Generator, shape: tuple[int, ...], half: bool) -> Floats:
@@ -92,5 +92,5 @@ def floats(kind: str, shape: tuple[int, ...], seed: int, *, half: bool) -> Float
         seed: seed of the random numbers.
         half: whether they must fit f16.
     """
-    found: Any = KINDS[kind](np.random.default_rng(seed), shape, half)
-    return np.asarray(found, np.float64)
+    drawn: Any = KINDS[kind](np.random.default_rng(seed), shape, half)
+    return np.asarray(drawn, np.float64)

@@ -89,6 +89,6 @@ class Judgement:
 
 def _shown(group: list[Finding]) -> str:
     """The first of several findings about one result, and the contents of the others."""
-    others = [one.contents for one in group[1:] if one.contents != group[0].contents]
-    also = f"; also with {', '.join(dict.fromkeys(others))}" if others else ""
+    more_contents = [one.contents for one in group[1:] if one.contents != group[0].contents]
+    also = f"; also with {', '.join(dict.fromkeys(more_contents))}" if more_contents else ""
     return f"  {group[0]}{also}"

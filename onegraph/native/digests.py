@@ -52,10 +52,10 @@ def package_digest() -> str | None:
     """
     try:
         paths = sorted(_sources(str(PACKAGE)))
-        others = [os.fsencode(path) for path in (*paths, *_versions())]
-        digests, changed = bytearray(SIZE * len(others)), ffi.new("long long *")
-        names = b"".join([path + b"\0" for path in others])
-        _refuse(lib.onegraph_digest_files(len(others), names, ffi.from_buffer(digests), changed))
+        all_paths = [os.fsencode(path) for path in (*paths, *_versions())]
+        digests, changed = bytearray(SIZE * len(all_paths)), ffi.new("long long *")
+        names = b"".join([path + b"\0" for path in all_paths])
+        _refuse(lib.onegraph_digest_files(len(all_paths), names, ffi.from_buffer(digests), changed))
         if not paths or 1e-9 * changed[0] > _started() + EARLIEST_IMPORT:
             return None
     except (OSError, ValueError):

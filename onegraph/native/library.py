@@ -28,8 +28,8 @@ def _python_functions() -> tuple[Callable[..., Any], ...]:
     """The functions of the extension that take and return Python objects, which cffi does not declare."""
     functions = ctypes.PyDLL(_extension.__file__).onegraph_functions
     functions.restype = ctypes.py_object
-    found: tuple[Callable[..., Any], ...] = functions()
-    return found
+    loaded: tuple[Callable[..., Any], ...] = functions()
+    return loaded
 
 
 _handle, _extension = load()

@@ -73,18 +73,20 @@ def provide_opencl(path: Path) -> None:
     """
     if os.environ.get(OPENCL) or not (sycl := _mapped("libsycl.so")):
         return
-    found = next((folder / OPENCL_RUNTIME for folder in (sycl.parent, *_folders(path))
+    library = next((folder / OPENCL_RUNTIME for folder in (sycl.parent, *_folders(path))
                   if (folder / OPENCL_RUNTIME).is_file()), None)  # fmt: skip
-    if found is not None:
-        os.environ[OPENCL] = str(found)
+    if library is not None:
+        os.environ[OPENCL] = str(library)
 
 
 def engine_advice() -> str:
     """What a library without a CPU engine lacks; empty where nothing is known of it."""
     if _mapped("libsycl.so") is None:
         return ""
-    given = os.environ.get(OPENCL)
-    named = f"{OPENCL} is {given!r}" if given else f"{OPENCL} is not set, and {OPENCL_RUNTIME} is not beside libsycl.so"
+    setting = os.environ.get(OPENCL)
+    named = (
+        f"{OPENCL} is {setting!r}" if setting else f"{OPENCL} is not set, and {OPENCL_RUNTIME} is not beside libsycl.so"
+    )
     return f"a library of SYCL finds its CPU by OpenCL: {named}; run: pip install intel-opencl-rt, and set it"
 
 

@@ -38,7 +38,7 @@ class PatternOp(NamedTuple):
         group: nodes of one group are there together or left out together; required if it has none. The first input that
             is no argument stands for the result of a node that is left out.
         attrs: attributes of the ops, by kind.
-        others: the inputs of kinds that read others, by kind.
+        other_inputs: the inputs of kinds that read others, by kind.
         outputs: number of results.
     """
 
@@ -48,7 +48,7 @@ class PatternOp(NamedTuple):
     result: str = ""
     group: str = ""
     attrs: Mapping[str, Mapping[str, Any]] = {}
-    others: Mapping[str, tuple[str, ...]] = {}
+    other_inputs: Mapping[str, tuple[str, ...]] = {}
     outputs: int = 1
 
 
@@ -154,7 +154,7 @@ def _attention(
         (
             PatternOp("scores", ("MatMul",), ("query", "key"), WIDE, attrs=_SCORES),
             PatternOp("scaled", ("Divide", "Multiply"), ("scores", "factor"), group="scale"),
-            PatternOp("masked", ("Add", "Select"), ("scaled", "bias"), group="mask", others=_CHOICE),
+            PatternOp("masked", ("Add", "Select"), ("scaled", "bias"), group="mask", other_inputs=_CHOICE),
             PatternOp("weights", ("SoftMax",), ("masked",), REAL, attrs=_ROWS, outputs=1 + stats),
             PatternOp("out", ("MatMul",), ("weights", "value"), REAL),
             *last,

@@ -75,7 +75,7 @@ class FusionPattern:
         heads: the ops that the pattern may start with.
         stages: what may follow; every stage may be left out.
         dtypes: data types of the first op.
-        behind: data types of its result with which anything may follow.
+        following: data types of its result with which anything may follow.
         conversions: what a TypeCast may convert, as (from, to); None for any pair of floats.
         limits: what the page rules out.
         since, until: the first guide that has the pattern in this form, and the first that has it no more.
@@ -85,7 +85,7 @@ class FusionPattern:
     heads: tuple[str, ...]
     stages: tuple[Stage, ...]
     dtypes: tuple[str, ...] = FLOATS
-    behind: tuple[str, ...] = FLOATS
+    following: tuple[str, ...] = FLOATS
     conversions: tuple[tuple[str, str], ...] | None = None
     limits: tuple[PatternLimit, ...] = field(default_factory=tuple)
     since: Version = MANY
@@ -133,7 +133,7 @@ PATTERNS: tuple[FusionPattern, ...] = (
         "matmul_fusion_patterns",
         ("MatMul",),
         (BIAS, EPILOGUE, SELECT, FLOAT_RESULT),
-        behind=("f32",),
+        following=("f32",),
     ),
     _general("binary_fusion_patterns", *BINARY),
     _general("unary_fusion_patterns", *UNARY),
@@ -159,7 +159,7 @@ PATTERNS: tuple[FusionPattern, ...] = (
         "softmax_fusion_patterns",
         ("SoftMax",),
         (EPILOGUE, FLOAT_RESULT, QUANTIZED_RESULT),
-        behind=("f32",),
+        following=("f32",),
         conversions=(("f32", "bf16"), ("f32", "f16")),
         since=(3, 11),
     ),

@@ -119,9 +119,9 @@ class _Calibration:
         self.tries: Counter[int] = Counter()
         self.dependents: Counter[int] = Counter()  # number of ops that depend on an input
         for op in graph.ops:
-            found = self._union(op, self.sources, range(len(op.inputs)))
-            self.sources |= dict.fromkeys([tensor.id for tensor in op.outputs], found)
-            self.dependents.update(found)
+            sources = self._union(op, self.sources, range(len(op.inputs)))
+            self.sources |= dict.fromkeys([tensor.id for tensor in op.outputs], sources)
+            self.dependents.update(sources)
 
     def run(self) -> None:
         """Compute every op, and change inputs where its results are out of range."""
@@ -137,9 +137,9 @@ class _Calibration:
             place = place + 1 if again is None else again
 
     @staticmethod
-    def _union(op: Op, found: dict[int, frozenset[int]], indices: Sequence[int]) -> frozenset[int]:
+    def _union(op: Op, sources: dict[int, frozenset[int]], indices: Sequence[int]) -> frozenset[int]:
         tensors = [op.inputs[index] for index in indices if index < len(op.inputs)]
-        return frozenset().union(*(found.get(tensor.id, ()) for tensor in tensors if tensor is not None))
+        return frozenset().union(*(sources.get(tensor.id, ()) for tensor in tensors if tensor is not None))
 
     def _changed(self, op: Op, results: Sequence[Array]) -> int | None:
         """Change an input if a result is out of range; returns the first op that reads it."""
@@ -201,7 +201,7 @@ class _Calibration:
 
 def _ranges(graph: Graph) -> dict[int, RmsRange]:
     """The range of every tensor that its readers need, directly or after ops that keep the size of their input."""
-    found: dict[int, RmsRange] = {}
+    ranges: dict[int, RmsRange] = {}
     for op in reversed(graph.ops):
         kind = base_of(schema_of(op)).kind
         for index, tensor in enumerate(op.inputs):
@@ -209,7 +209,7 @@ def _ranges(graph: Graph) -> dict[int, RmsRange]:
                 continue
             asked = STEEP.get(kind)
             if kind in ALIKE and kind != "Dequantize":
-                asked = found.get(op.outputs[0].id)
+                asked = ranges.get(op.outputs[0].id)
             elif kind == "Quantize":
                 asked = _levels(op)
             elif kind == "Clamp":
@@ -218,9 +218,9 @@ def _ranges(graph: Graph) -> dict[int, RmsRange]:
                     size = high - low
                     asked = RmsRange(size / 16, size, size / 2)
             if asked is not None:
-                known = found.get(tensor.id)
-                found[tensor.id] = asked if known is None else known & asked
-    return found
+                known = ranges.get(tensor.id)
+                ranges[tensor.id] = asked if known is None else known & asked
+    return ranges
 
 
 def _levels(op: Op) -> RmsRange:

@@ -30,11 +30,11 @@ class Mutation:
     """One change of an op.
 
     Attributes:
-        what: the change, such as ``attribute axis = 2``.
+        text: the change, such as ``attribute axis = 2``.
         results: the results of the changed op, not rounded.
     """
 
-    what: str
+    text: str
     results: tuple[Array, ...]
 
 
@@ -47,13 +47,13 @@ def mutation(kind: str, op: Op, inputs: Sequence[Array | None], results: Sequenc
         inputs: the arrays that the op reads.
         results: its results, not rounded.
     """
-    for what, changed, arrays in _changes(kind, op, inputs):
+    for description, changed, arrays in _changes(kind, op, inputs):
         try:
-            found = run_op(changed, arrays, rounded=False)
+            results_changed = run_op(changed, arrays, rounded=False)
         except OneGraphError:  # the op does not take these values
             continue
-        if any(map(_has_effect, found, results)):
-            return Mutation(what, found)
+        if any(map(_has_effect, results_changed, results)):
+            return Mutation(description, results_changed)
     return None
 
 
@@ -61,12 +61,12 @@ def moved(results: Sequence[Array]) -> Mutation | None:
     """The results with their elements moved by one place, for an op without other changes; truth values that are all
     equal are inverted. None if all other elements are equal.
     """
-    found = tuple(
+    results_moved = tuple(
         np.roll(result, 1) if result.size > 1 else np.asarray(result.astype(np.float64) * FACTOR + 1)
         for result in results
     )
-    if any(map(_has_effect, found, results)):
-        return Mutation("results in other places", found)
+    if any(map(_has_effect, results_moved, results)):
+        return Mutation("results in other places", results_moved)
     if all(result.dtype == np.bool_ and result.size for result in results):
         return Mutation("results inverted", tuple(np.logical_not(result) for result in results))
     return None
@@ -84,8 +84,8 @@ def _has_effect(changed: Array, result: Array) -> bool:
 
 def _changes(kind: str, op: Op, inputs: Sequence[Array | None]) -> Iterator[tuple[str, Op, list[Array | None]]]:
     if kind == "attribute":
-        for what, changed in _attributes(op):
-            yield what, changed, [*inputs]
+        for description, changed in _attributes(op):
+            yield description, changed, [*inputs]
         return
     schema = schema_of(op)
     usable = [
@@ -101,11 +101,11 @@ def _changes(kind: str, op: Op, inputs: Sequence[Array | None]) -> Iterator[tupl
             arrays[index] = narrow(np.multiply(array, FACTOR, dtype=np.float64), tensor.dtype)
             yield f"{schema.input_port(index).name} larger by 10 %", op, arrays
         return
-    for place, (first, one) in enumerate(usable):
-        for second, other in usable[place + 1 :]:
-            if (one.dtype, one.shape) == (other.dtype, other.shape):
+    for place, (first, first_array) in enumerate(usable):
+        for second, second_array in usable[place + 1 :]:
+            if (first_array.dtype, first_array.shape) == (second_array.dtype, second_array.shape):
                 arrays = [*inputs]
-                arrays[first], arrays[second] = other, one
+                arrays[first], arrays[second] = second_array, first_array
                 names = (schema.input_port(index).name for index in (first, second))
                 yield f"{' and '.join(names)} exchanged", op, arrays
 
@@ -116,18 +116,18 @@ def _attributes(op: Op) -> Iterator[tuple[str, Op]]:
     for name, value in {**defaults, **op.attrs}.items():
         if value is None or isinstance(value, Fill):  # no default, or one that depends on the rank
             continue
-        for other in _values(op, name, value):
-            changed = {**op.attrs, **other}
+        for replaced in _values(op, name, value):
+            changed = {**op.attrs, **replaced}
             if (checked := _checked(op, changed)) is not None:
-                shown = ", ".join(f"{key} = {new}" for key, new in other.items())
+                shown = ", ".join(f"{key} = {new}" for key, new in replaced.items())
                 yield f"attribute {shown}", replace(op, attrs=checked, signature=None)
 
 
 def _checked(op: Op, attrs: Mapping[str, AttrValue]) -> Mapping[str, AttrValue] | None:
-    found = infer_op(
+    checked = infer_op(
         op.kind, attrs, list(op.inputs), list(op.outputs), edition=edition(op.edition), by=LenientInference
     )
-    return None if found.errors else found.attrs
+    return None if checked.errors else checked.attrs
 
 
 def _values(op: Op, name: str, value: AttrValue) -> Iterator[dict[str, AttrValue]]:
@@ -135,9 +135,9 @@ def _values(op: Op, name: str, value: AttrValue) -> Iterator[dict[str, AttrValue
     if isinstance(value, bool):
         yield {name: not value}
     elif isinstance(value, str):
-        for other in schema_of(op).attribute(name).values or ():
-            if other != value:
-                yield {name: str(other)}
+        for choice in schema_of(op).attribute(name).values or ():
+            if choice != value:
+                yield {name: str(choice)}
     elif isinstance(value, int):
         for whole in (value + 1, value - 1, 0, 1, 2, 3, -1):
             if whole != value:

@@ -132,8 +132,8 @@ class _Growing:
         near = [types for types in choices if types.get(first) in held]
         return self.rng.choice(near if near and self.rng.random() < 0.85 else choices)
 
-    def _source(self, draw: Draw, found: list[LogicalTensor], low: int, high: int) -> Dims:
-        """Dims of the first input: those of a tensor of the graph, which is added to ``found``, or new random dims."""
+    def _source(self, draw: Draw, tensors: list[LogicalTensor], low: int, high: int) -> Dims:
+        """Dims of the first input: those of a tensor, added to ``tensors``, or new random dims."""
         fits = [
             (tensor, dims)
             for op in self.graph.ops
@@ -142,7 +142,7 @@ class _Growing:
         ]
         if fits and self.rng.random() < 0.9:
             tensor, dims = self.rng.choice(fits[-RECENT:] if self.rng.random() < 0.7 else fits)
-            found.append(tensor)
+            tensors.append(tensor)
             return dims
         rank = self.rng.randint(max(low, 1), min(high, 4)) if high > low else low
         return tuple(self.rng.randint(1, 6 - rank // 2) for _ in range(rank))
@@ -214,12 +214,12 @@ def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schem
         wanted = as_list("kinds", kinds, object, "a list of ops")
     if not wanted:
         raise ArgumentError(f"kinds: {shown(kinds)}; expected a list of ops")
-    found: dict[str, list[Schema]] = {}
+    by_category: dict[str, list[Schema]] = {}
     for kind in wanted:
         schema = chosen.schema(kind)
         if schema is None:
             hint = unknown_op(chosen, kind)
             expected = f"ops of edition {chosen.name}{'; ' if hint else ''}{hint}"
             raise ArgumentError(f"kinds: {shown(kind)}; expected {expected}")
-        found.setdefault(schema.category, []).append(schema)
-    return list(found.values())
+        by_category.setdefault(schema.category, []).append(schema)
+    return list(by_category.values())

@@ -137,34 +137,34 @@ def _refuse_too_large(graph: Graph) -> None:
     needed = sum(math.prod(known_dims(t.shape)) * t.dtype.numpy.itemsize for t in tensors.values())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
-        given, limit = f"{needed / 2**30:,.1f} GiB", f"{memory / 2**30:,.1f} GiB"
-        raise ArgumentError(f"the tensors of the graph take {given}; expected no more than the memory, {limit}")
+        amount, limit = f"{needed / 2**30:,.1f} GiB", f"{memory / 2**30:,.1f} GiB"
+        raise ArgumentError(f"the tensors of the graph take {amount}; expected no more than the memory, {limit}")
 
 
 # Domains --------------------------------------------------------------------------------------------------------------
 
 
 def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
-    found: dict[int, list[tuple[Op, int]]] = {}
+    readers: dict[int, list[tuple[Op, int]]] = {}
     for op in graph.ops:
         for index, tensor in enumerate(op.inputs):
             if tensor is not None:
-                found.setdefault(tensor.id, []).append((op, index))
-    return found
+                readers.setdefault(tensor.id, []).append((op, index))
+    return readers
 
 
 def domains(graph: Graph) -> dict[int, Domain]:
     """The domain of every tensor that its readers need, directly or after ops that only move data."""
-    found: dict[int, Domain] = {}
+    domains_found: dict[int, Domain] = {}
     for op in reversed(graph.ops):
         for index, tensor in enumerate(op.inputs):
             if tensor is None:
                 continue
-            asked = found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
+            asked = domains_found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
             if asked is not None:
-                known = found.get(tensor.id)
-                found[tensor.id] = asked if known is None else known & asked
-    return found
+                known = domains_found.get(tensor.id)
+                domains_found[tensor.id] = asked if known is None else known & asked
+    return domains_found
 
 
 def _domain(op: Op, index: int) -> Domain | None:
@@ -194,14 +194,14 @@ def _is_shape(op: Op, index: int) -> bool:
 
 def _index_limits(graph: Graph) -> dict[int, int]:
     """By id of an integer tensor that selects elements, maybe behind ops that move or limit it, how many there are."""
-    found: dict[int, int] = {}
+    limits: dict[int, int] = {}
     for op in reversed(graph.ops):
-        passed = found.get(op.outputs[0].id) if op.outputs and op.kind in LIMITING else None
+        passed = limits.get(op.outputs[0].id) if op.outputs and op.kind in LIMITING else None
         for index, tensor in enumerate(op.inputs):
             limit = _rows(op) if index == 1 and op.kind in INDEXING else passed
             if tensor is not None and limit is not None and tensor.dtype in (DataType.s32, DataType.s64):
-                found[tensor.id] = min(limit, found.get(tensor.id, limit))
-    return found
+                limits[tensor.id] = min(limit, limits.get(tensor.id, limit))
+    return limits
 
 
 def _rows(op: Op) -> int:

@@ -90,8 +90,8 @@ def _missed(
             noticed = True
         elif compared:
             most = max(compared, key=lambda one: one.max_error / one.limit if one.limit else 0.0)
-            return Unnoticed(label, change.what, most.max_error, most.limit, most.name)
-    return None if noticed else Unnoticed(label, "" if change is None else change.what, 0.0, 0.0, "")
+            return Unnoticed(label, change.text, most.max_error, most.limit, most.name)
+    return None if noticed else Unnoticed(label, "" if change is None else change.text, 0.0, 0.0, "")
 
 
 def _outputs_with(

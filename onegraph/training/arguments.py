@@ -19,15 +19,15 @@ INTEGERS = (DataType.s32, DataType.s64, DataType.s8, DataType.u8)
 MOST = 3e38  # of f32
 
 
-def tensor_of(graph: DataGraph, where: str, given: object, dtypes: Collection[DataType] = FLOATS) -> LogicalTensor:
+def tensor_of(graph: DataGraph, where: str, argument: object, dtypes: Collection[DataType] = FLOATS) -> LogicalTensor:
     """A tensor of the graph of one of some data types, given as it is or by its name.
 
     Raises:
         ArgumentError: the value is no tensor of the graph, or has another data type.
     """
     expect_graph(graph)
-    name = text(given)
-    tensor = graph._own(given, where) if name is None else graph._tensor_named(name, where)
+    name = text(argument)
+    tensor = graph._own(argument, where) if name is None else graph._tensor_named(name, where)
     if tensor.dtype not in dtypes:
         names = ", ".join(dtype.name for dtype in dtypes)
         raise ArgumentError(f"{where}: {tensor.name!r} is {tensor.dtype}; expected {names}")
@@ -35,16 +35,16 @@ def tensor_of(graph: DataGraph, where: str, given: object, dtypes: Collection[Da
 
 
 def tensors_of(
-    graph: DataGraph, where: str, given: object, dtypes: Collection[DataType] = FLOATS
+    graph: DataGraph, where: str, argument: object, dtypes: Collection[DataType] = FLOATS
 ) -> list[LogicalTensor]:
     """Tensors of the graph from a list or tuple of them, which is not empty.
 
     Raises:
         ArgumentError: it is no list of tensors of the graph of these data types.
     """
-    several = elements(given)
+    several = elements(argument)
     if not several:
-        raise ArgumentError(f"{where}: {shown(given)}; expected a list of tensors of this graph")
+        raise ArgumentError(f"{where}: {shown(argument)}; expected a list of tensors of this graph")
     return [tensor_of(graph, f"{where}[{place}]", one, dtypes) for place, one in enumerate(several)]
 
 
@@ -67,26 +67,26 @@ def expect_shape(where: str, tensor: LogicalTensor, shape: Shape, why: str) -> N
         raise ArgumentError(f"{where}: shape {show(tensor.shape)}; expected {show(shape)}, {why}")
 
 
-def rate_of(name: str, given: object) -> float | LogicalTensor:
+def rate_of(name: str, rate: object) -> float | LogicalTensor:
     """A learning rate: a number from 0, or a tensor, which is checked when the graph is known.
 
     Raises:
         ArgumentError: it is neither.
     """
-    if has_type(given, LogicalTensor):
-        return given
-    if real(given) is None:
-        raise ArgumentError(f"{name}: {shown(given)}; expected a number, or a tensor of the graph")
-    return number(name, given, 0, MOST)
+    if has_type(rate, LogicalTensor):
+        return rate
+    if real(rate) is None:
+        raise ArgumentError(f"{name}: {shown(rate)}; expected a number, or a tensor of the graph")
+    return number(name, rate, 0, MOST)
 
 
-def two_numbers(name: str, given: object, low: float, high: float) -> tuple[float, float]:
+def two_numbers(name: str, argument: object, low: float, high: float) -> tuple[float, float]:
     """Two numbers in a range.
 
     Raises:
         ArgumentError: it is no pair of such numbers.
     """
-    pair = elements(given)
+    pair = elements(argument)
     if pair is None or len(pair) != 2:
-        raise ArgumentError(f"{name}: {shown(given)}; expected two numbers")
+        raise ArgumentError(f"{name}: {shown(argument)}; expected two numbers")
     return number(f"{name}[0]", pair[0], low, high), number(f"{name}[1]", pair[1], low, high)

@@ -27,8 +27,8 @@ def global_norm(graph: DataGraph, tensors: Sequence[LogicalTensor]) -> LogicalTe
     Raises:
         ArgumentError: a tensor is not of this graph, or does not hold floating-point numbers.
     """
-    given, emit = tensors_of(graph, "global_norm: tensors", tensors), Emitter(graph)
-    wide = [emit.tensor(cast(emit, one, DataType.f32)) for one in given]
+    listed, emit = tensors_of(graph, "global_norm: tensors", tensors), Emitter(graph)
+    wide = [emit.tensor(cast(emit, one, DataType.f32)) for one in listed]
     squares = [emit.tensor(reduce(emit, "ReduceSum", one * one, None, keep=False)) for one in wide]
     return graph.sqrt(sum(squares[1:], squares[0]))
 
@@ -47,11 +47,11 @@ def clip_by_norm(graph: DataGraph, gradients: Sequence[LogicalTensor], max_norm:
     Raises:
         ArgumentError: a gradient is not an f32 tensor of this graph, or ``max_norm`` is not above 0.
     """
-    given = tensors_of(graph, "clip_by_norm: gradients", gradients, [DataType.f32])
+    listed = tensors_of(graph, "clip_by_norm: gradients", gradients, [DataType.f32])
     most = number("clip_by_norm: max_norm", max_norm, sys.float_info.min, sys.float_info.max)
-    share = most / (global_norm(graph, given) + EPSILON)
+    share = most / (global_norm(graph, listed) + EPSILON)
     factor = graph.minimum(share, graph.constant(np.float32(1)))
-    return tuple(one * factor for one in given)
+    return tuple(one * factor for one in listed)
 
 
 @atomic
@@ -68,6 +68,6 @@ def low_precision(
     Raises:
         ArgumentError: a tensor is not an f32 tensor of this graph, or ``dtype`` is another data type.
     """
-    given = tensors_of(graph, "low_precision: tensors", tensors, [DataType.f32])
+    listed = tensors_of(graph, "low_precision: tensors", tensors, [DataType.f32])
     target = DataType[choice("low_precision: dtype", DataType.of(dtype).name, ["bf16", "f16"])]
-    return tuple(graph.type_cast(one, dtype=target) for one in given)
+    return tuple(graph.type_cast(one, dtype=target) for one in listed)

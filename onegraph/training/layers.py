@@ -54,16 +54,16 @@ def batch_norm(
         SpecError: the op cannot have these inputs or attributes.
     """
     kept = [
-        tensor_of(graph, f"batch_norm: {end}", one, [DataType.f32])
-        for end, one in (("mean", mean), ("variance", variance))
+        tensor_of(graph, f"batch_norm: {end}", tensor, [DataType.f32])
+        for end, tensor in (("mean", mean), ("variance", variance))
     ]
     expect_free(graph, "batch_norm: mean and variance", kept)
-    found = graph.batch_norm_forward_training(
+    normal = graph.batch_norm_forward_training(
         x, mean, variance, gamma, beta, momentum=momentum, epsilon=epsilon, data_format=data_format
     )
-    graph.assign(mean, found.running_mean)
-    graph.assign(variance, found.running_variance)
-    return found.dst
+    graph.assign(mean, normal.running_mean)
+    graph.assign(variance, normal.running_variance)
+    return normal.dst
 
 
 @atomic
@@ -91,10 +91,10 @@ def dropout(
     # The library draws one number for four elements if the offset is 0.
     offset = graph.variable(f"{label}/offset", np.int64(1), dtype=DataType.s64)
     fixed = graph.constant(np.int64(number_of_layer), dtype=DataType.s64)
-    found: LogicalTensor = graph.dropout(x, fixed, offset, graph.constant(np.float32(chance)), outputs=["dst"])
+    dropped: LogicalTensor = graph.dropout(x, fixed, offset, graph.constant(np.float32(chance)), outputs=["dst"])
     emit = Emitter(graph)
     graph.assign(offset, emit.tensor(emit.op("Add", [offset, np.array(1)])))
-    return found
+    return dropped
 
 
 class Recurrent(NamedTuple):
@@ -177,13 +177,13 @@ def _recurrent(
     biases: Mapping[str, LogicalTensor | None],
     firsts: Mapping[str, LogicalTensor | None],
 ) -> Recurrent:
-    def f32(name: str, given: object, shape: Shape, why: str) -> LogicalTensor:
-        tensor = tensor_of(graph, f"{cell}: {name}", given, [DataType.f32])
+    def f32(name: str, argument: object, shape: Shape, why: str) -> LogicalTensor:
+        tensor = tensor_of(graph, f"{cell}: {name}", argument, [DataType.f32])
         expect_shape(f"{cell}: {name}", tensor, shape, why)
         return tensor
 
-    def weight(name: str, given: object, units: int, columns: int | None) -> LogicalTensor:
-        tensor = f32(name, given, (gates * units, columns), f"as recurrence has {units} units")
+    def weight(name: str, argument: object, units: int, columns: int | None) -> LogicalTensor:
+        tensor = f32(name, argument, (gates * units, columns), f"as recurrence has {units} units")
         if tensor.shape is None or None in tensor.shape:
             raise ArgumentError(f"{cell}: {name}: shape {show(tensor.shape)}; expected known dims")
         return tensor

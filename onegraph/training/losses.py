@@ -103,8 +103,8 @@ def _chosen(emit: Emitter, log_p: Value, labels: Value, classes: int, ignored: i
         labels = select(emit, binary(emit, "Equal", labels, np.array(ignored)), np.array(classes), labels)
     places = binary(emit, "Minimum", binary(emit, "Maximum", labels, np.array(0)), np.array(classes - 1))
     is_class, column = binary(emit, "Equal", places, labels), unsqueeze(emit, places, [-1])
-    found = emit.op("GatherElements", [log_p, column], {"axis": -1})
-    return select(emit, unsqueeze(emit, is_class, [-1]), found, filled(0, log_p))
+    log_chosen = emit.op("GatherElements", [log_p, column], {"axis": -1})
+    return select(emit, unsqueeze(emit, is_class, [-1]), log_chosen, filled(0, log_p))
 
 
 def _count(emit: Emitter, labels: Value, ignored: int) -> Value:

@@ -70,9 +70,9 @@ class Optimizer:
             ArgumentError: as for ``update``; or ``variables`` is left out, and the loss depends on none.
         """
         chosen = _trained(graph, loss) if variables is None else variables
-        found = gradient(graph, loss, tensors_of(graph, "minimize: variables", chosen, [DataType.f32]))
-        self.update(graph, chosen, found)
-        return found
+        gradients_found = gradient(graph, loss, tensors_of(graph, "minimize: variables", chosen, [DataType.f32]))
+        self.update(graph, chosen, gradients_found)
+        return gradients_found
 
     @atomic
     def update(
@@ -90,21 +90,21 @@ class Optimizer:
                 fit its variable, or the learning rate is no f32 tensor of this graph with one element.
         """
         own = tensors_of(graph, "update: variables", variables, [DataType.f32])
-        given = tensors_of(graph, "update: gradients", gradients)
-        if len(own) != len(given):
-            raise ArgumentError(f"update: gradients: {len(given)}; expected {len(own)}, one for each variable")
-        for place, (variable, one) in enumerate(zip(own, given, strict=True)):
-            expect_shape(f"update: gradients[{place}]", one, variable.shape, f"as {variable.name!r} has")
+        listed = tensors_of(graph, "update: gradients", gradients)
+        if len(own) != len(listed):
+            raise ArgumentError(f"update: gradients: {len(listed)}; expected {len(own)}, one for each variable")
+        for place, (variable, slope) in enumerate(zip(own, listed, strict=True)):
+            expect_shape(f"update: gradients[{place}]", slope, variable.shape, f"as {variable.name!r} has")
         expect_free(graph, "update: variables", own)
         names = {variable.name: [f"{variable.name}/{self.name}/{slot}" for slot in self.slots] for variable in own}
         for name in [self._steps, *chain(*names.values())]:
             if name in graph.variables:
                 raise ArgumentError(f"update: {name!r} is taken by another optimizer; give this one another name")
         emit, shared = Emitter(graph), self._shared(graph, self._rate(graph))
-        for variable, one in zip(own, given, strict=True):
+        for variable, slope in zip(own, listed, strict=True):
             zeros = np.broadcast_to(np.float32(0), known_dims(variable.shape))  # one number in memory
             kept = [graph.variable(name, zeros) for name in names[variable.name]]
-            new = self._step(graph, shared, variable, emit.tensor(cast(emit, one, DataType.f32)), *kept)
+            new = self._step(graph, shared, variable, emit.tensor(cast(emit, slope, DataType.f32)), *kept)
             for target, value in zip((variable, *kept), new, strict=True):
                 graph.assign(target, value)
 

@@ -18,11 +18,11 @@ def violations_of(violations: object) -> list[Violation]:
     Raises:
         ArgumentError: ``violations`` is not an iterable of violations.
     """
-    given: object = [] if violations is None else violations
-    found = [*map(_violation, listed(given))] if has_type(given, Iterable) else [None]
-    if None in found:
+    listed_violations: object = [] if violations is None else violations
+    converted = [*map(_violation, listed(listed_violations))] if has_type(listed_violations, Iterable) else [None]
+    if None in converted:
         raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
-    return [violation for violation in found if violation is not None]
+    return [violation for violation in converted if violation is not None]
 
 
 def _violation(value: object) -> Violation | None:
@@ -42,9 +42,11 @@ def facts_of(report: object) -> dict[str, Any]:
     if report is None:
         return {}
     read = getattr(report, "to_dict", None)
-    given = report if has_type(report, Mapping) else read() if callable(read) and not has_type(report, type) else {}
+    read_report = (
+        report if has_type(report, Mapping) else read() if callable(read) and not has_type(report, type) else {}
+    )
     try:
-        facts: Any = _plain(given)
+        facts: Any = _plain(read_report)
     except (TypeError, RecursionError):
         facts = None
     partitions = facts.get("partitions") if has_type(facts, dict) else None
@@ -92,10 +94,10 @@ def seconds_of(times: object) -> dict[int, float]:
         pairs = enumerate(times)
     if pairs is None:
         raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
-    found: dict[int, float] = {}
+    seconds_by_place: dict[int, float] = {}
     for index, seconds in listed(pairs):
         place, number = whole(index), real(seconds)
         if place is None or number is None or not 0 <= number < inf:
             raise ArgumentError(f"times: {shown(index)}: {shown(seconds)}; expected seconds by index of partition")
-        found[place] = number
-    return found
+        seconds_by_place[place] = number
+    return seconds_by_place

@@ -58,13 +58,13 @@ def model(
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
     facts = facts_of(report)
     partitions = _partitions(facts, numbers, seconds_of(times))
-    found: list[list[Record]] = [[] for _ in graph.ops]
+    records_of_op: list[list[Record]] = [[] for _ in graph.ops]
     loose: list[Record] = []
     for violation in violations_of(violations):
         record: Record = {key: getattr(violation, key) for key in ("rule", "severity", "op", "where", "given")}
         record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
         number = numbers.get(_name(violation.op))
-        (loose if number is None else found[number]).append(record)
+        (loose if number is None else records_of_op[number]).append(record)
     kinds = dict.fromkeys((op.kind, op.edition) for op in graph.ops)
     place = {key: index for index, key in enumerate(kinds)}
     owners: list[list[int]] = [[] for _ in graph.ops]
@@ -79,7 +79,7 @@ def model(
         "library": facts.get("library", ""),
         "note": facts.get("note", ""),
         "ops": [
-            _op(op, place[op.kind, op.edition], owners[number], partitions, shared, found[number])
+            _op(op, place[op.kind, op.edition], owners[number], partitions, shared, records_of_op[number])
             for number, op in enumerate(graph.ops)
         ],
         "tensors": {str(number): _tensor(tensor) for number, tensor in tensors.items()},

@@ -77,8 +77,8 @@ def test_every_changed_op_is_noticed(seed, dtypes, monkeypatch):
             same = all(
                 np.array_equal(one, right.results[name]) for name, one in outputs_with(graph, inputs, op, change)
             )
-            assert noticed[-1] or same, (label, change.what)
-            tried[change.what.split()[0]] += 1
+            assert noticed[-1] or same, (label, change.text)
+            tried[change.text.split()[0]] += 1
         assert any(noticed), label
     assert right.changed == right.provable == len(graph.ops)
     assert sum(tried.values()) + len(named) >= len(graph.ops)
@@ -125,7 +125,7 @@ def test_exchanged_inputs_of_a_sum_are_no_change():
     inputs = [*calibrated_inputs(g).values()]
     results = run_op(g.ops[0], inputs, rounded=False)
     assert mutation("order", g.ops[0], inputs, results) is None
-    assert mutation("operand", g.ops[0], inputs, results).what == "src_0 larger by 10 %"
+    assert mutation("operand", g.ops[0], inputs, results).text == "src_0 larger by 10 %"
 
 
 # What is not proven ---------------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ def cases() -> Iterator[Case]:
         yield Case(kind, "none", same, {"auto_broadcast": "none"})
     for kind in ("Add", "Divide", "Multiply", "Subtract"):
         data = SeededData(f"mixed {kind}")
-        for one, two in (("f32", "bf16"), ("f32", "f16"), ("bf16", "f32"), ("f16", "f32")):
-            yield Case(kind, f"{one} {two}", (data.normal(one, 3, 4), data.positive(two, 3, 4)))
+        for first_type, two in (("f32", "bf16"), ("f32", "f16"), ("bf16", "f32"), ("f16", "f32")):
+            yield Case(kind, f"{first_type} {two}", (data.normal(first_type, 3, 4), data.positive(two, 3, 4)))
     for kind in ("Add", "Subtract", "GreaterEqual"):
         data = SeededData(f"integers {kind}")
         yield Case(kind, "s32", tuple(data.rng.integers(-9, 9, (3, 4)).astype(np.int32) for _ in range(2)))

@@ -25,9 +25,9 @@ def cases() -> Iterator[Case]:
         yield Case("InterpolateBackward", f"scales {mode}", (src, grad), scaled)
         yield Case("Interpolate", f"tensor {mode}", (src, s32(6, 9)), {"mode": mode})
         yield Case("Interpolate", f"tensor wins {mode}", (src, s32(6, 9)), {"mode": mode, "sizes": [3, 3]})
-        both: Attrs = {"mode": mode, "sizes": [6, 9], "scales": [3.0, 1.0]}
-        yield Case("Interpolate", f"sizes win {mode}", (src,), both)
-        yield Case("InterpolateBackward", f"sizes win {mode}", (src, grad), both)
+        sizes_and_scales: Attrs = {"mode": mode, "sizes": [6, 9], "scales": [3.0, 1.0]}
+        yield Case("Interpolate", f"sizes win {mode}", (src,), sizes_and_scales)
+        yield Case("InterpolateBackward", f"sizes win {mode}", (src, grad), sizes_and_scales)
         yield Case("InterpolateBackward", f"tensor {mode}", (src, grad, s32(6, 9)), {"mode": mode})
 
 

@@ -41,9 +41,9 @@ def cases() -> Iterator[Case]:
     for dtype in ("bf16", "f16"):
         data = SeededData("matmul wide")
         yield Case("MatMul", f"wide {dtype}", (data.normal(dtype, 3, 5), data.normal(dtype, 5, 4)), {}, "f32")
-    for label, (one, two, a, b) in _TURNED.items():
+    for label, (first_shape, two, a, b) in _TURNED.items():
         data = SeededData(f"matmul {label}")
-        pair = (data.normal("f32", *one), data.normal("f32", *two))
+        pair = (data.normal("f32", *first_shape), data.normal("f32", *two))
         yield Case("MatMul", f"transposed {label}", pair, {"transpose_a": a, "transpose_b": b})
     for mode in ("strict", "relaxed", "f16"):
         data = SeededData("matmul accumulation")

@@ -30,12 +30,12 @@ def _stats(src: Array, over: Dims, dtype: str) -> tuple[Array, Array]:
 def _batch_norm() -> Iterator[Case]:
     back = "BatchNormTrainingBackward"
     uses: list[tuple[str, Dims]] = [("NXC", (4, 5, 6, 3)), ("NCX", (4, 3, 5, 6)), ("NXC", (8, 3))]
-    for one, two in _TYPES:
+    for first_type, two in _TYPES:
         for fmt, shape in uses:
-            label = f"{fmt}-{len(shape)}d-{one}-{two}"
+            label = f"{fmt}-{len(shape)}d-{first_type}-{two}"
             attrs: Attrs = {"epsilon": 1e-3, "data_format": fmt}
             data = SeededData(f"batch norm {label}")
-            src, grad = data.normal(one, *shape), data.normal(one, *shape)
+            src, grad = data.normal(first_type, *shape), data.normal(first_type, *shape)
             gamma, beta, mean = (data.normal(two, 3) for _ in range(3))
             variance = data.positive(two, 3)
             yield Case("BatchNormInference", label, (src, gamma, beta, mean, variance), attrs)
@@ -52,38 +52,41 @@ def _batch_norm() -> Iterator[Case]:
 
 def _layer_norm() -> Iterator[Case]:
     shape = (2, 3, 4, 5)
-    for one, two in _TYPES:
-        data = SeededData(f"layer norm {one} {two}")
-        src, grad = data.normal(one, *shape), data.normal(one, *shape)
+    for first_type, two in _TYPES:
+        data = SeededData(f"layer norm {first_type} {two}")
+        src, grad = data.normal(first_type, *shape), data.normal(first_type, *shape)
         gamma, beta = data.normal(two, 5), data.normal(two, 5)
         for begin in (-1, 3, 2, -2, 0):
-            label = f"{one}-{two}-{begin}"
+            label = f"{first_type}-{two}-{begin}"
             attrs: Attrs = {"begin_norm_axis": begin}
             yield Case("LayerNorm", f"{label}-affine", (src, gamma, beta), attrs)
             yield Case("LayerNorm", f"{label}-dst", (src, gamma, beta), {**attrs, "keep_stats": False})
             plain: Attrs = {**attrs, "use_affine": False, "epsilon": 0.1}
             yield Case("LayerNorm", f"{label}-plain dst", (src,), {**plain, "keep_stats": False})
-            if (one, two) != ("bf16", "f32"):  # the builder cannot express this row, because its dtype is that of dst
-                yield Case("LayerNorm", f"{label}-plain", (src,), plain, one)
+            if (first_type, two) != (
+                "bf16",
+                "f32",
+            ):  # the builder cannot express this row, because its dtype is that of dst
+                yield Case("LayerNorm", f"{label}-plain", (src,), plain, first_type)
             stats = _stats(src, tuple(range(begin % 4, 4)), two)
             yield Case("LayerNormBackward", f"{label}-affine", (src, grad, *stats, gamma, beta), attrs)
             yield Case("LayerNormBackward", f"{label}-plain", (src, grad, *stats), {**attrs, "use_affine": False})
 
 
 def _newer_norms() -> Iterator[Case]:
-    for one, two in _TYPES:
+    for first_type, two in _TYPES:
         for fmt, shape in (("NXC", (2, 5, 6)), ("NCX", (2, 6, 5))):
-            data = SeededData(f"group norm {one} {two} {fmt}")
-            src, gamma, beta = data.normal(one, *shape), data.normal(two, 6), data.normal(two, 6)
+            data = SeededData(f"group norm {first_type} {two} {fmt}")
+            src, gamma, beta = data.normal(first_type, *shape), data.normal(two, 6), data.normal(two, 6)
             attrs: Attrs = {"groups": 3, "data_format": fmt}
-            yield Case("GroupNorm", f"{fmt}-{one}-{two}", (src, gamma, beta), attrs)
+            yield Case("GroupNorm", f"{fmt}-{first_type}-{two}", (src, gamma, beta), attrs)
             plain: Attrs = {**attrs, "keep_stats": False, "use_affine": False}
-            yield Case("GroupNorm", f"{fmt}-{one}-{two}-plain", (src,), plain)
-    for one, two in (*_TYPES, ("f16", "f16")):
-        data = SeededData(f"rms norm {one} {two}")
-        src = data.normal(one, 2, 3, 4)
-        yield Case("RMSNorm", f"{one}-{two}", (src, data.normal(two, 4)), {})
-        yield Case("RMSNorm", f"{one}-{two}-wide", (src, data.normal(two, 3, 4)), {"begin_norm_axis": 1})
+            yield Case("GroupNorm", f"{fmt}-{first_type}-{two}-plain", (src,), plain)
+    for first_type, two in (*_TYPES, ("f16", "f16")):
+        data = SeededData(f"rms norm {first_type} {two}")
+        src = data.normal(first_type, 2, 3, 4)
+        yield Case("RMSNorm", f"{first_type}-{two}", (src, data.normal(two, 4)), {})
+        yield Case("RMSNorm", f"{first_type}-{two}-wide", (src, data.normal(two, 3, 4)), {"begin_norm_axis": 1})
     yield Case("RMSNorm", "plain", (SeededData("rms").normal("f32", 2, 3, 4),), {"epsilon": 0.1})
 
 
@@ -110,9 +113,9 @@ def _softmax() -> Iterator[Case]:
         yield from _softmax_rows(label, _axis(axis))
         yield from typed("LogSoftmax", label, normals((_SOFTMAX_SHAPE,), _axis(axis)))
         yield from typed("LogSoftmaxBackward", label, _softmax_backward(axis, log=True))
-        for one, two in (*_TYPES, ("f16", "f16")):
-            inputs, attrs = _softmax_backward(axis, log=False)(SeededData(f"softmax back {axis}"), one)
-            yield Case("SoftMaxBackward", f"{label}-{one}-{two}", inputs, attrs, two)
+        for first_type, two in (*_TYPES, ("f16", "f16")):
+            inputs, attrs = _softmax_backward(axis, log=False)(SeededData(f"softmax back {axis}"), first_type)
+            yield Case("SoftMaxBackward", f"{label}-{first_type}-{two}", inputs, attrs, two)
     low = np.full((2, 3), -np.inf, np.float32)
     low[1] = (1, 2, 3)
     for mode in ("none", "inf_as_zero"):
@@ -123,6 +126,6 @@ def _softmax() -> Iterator[Case]:
 
 def _softmax_rows(label: str, attrs: Attrs) -> Iterator[Case]:
     pairs = [("f32", two) for two in FLOATS] + [(one, two) for one in ("bf16", "f16") for two in ("f32", one)]
-    for one, two in pairs:
-        src = SeededData(f"softmax {label}").normal(one, *_SOFTMAX_SHAPE)
-        yield Case("SoftMax", f"{label}-{one}-{two}", (src,), attrs, two, ("dst",))
+    for first_type, two in pairs:
+        src = SeededData(f"softmax {label}").normal(first_type, *_SOFTMAX_SHAPE)
+        yield Case("SoftMax", f"{label}-{first_type}-{two}", (src,), attrs, two, ("dst",))

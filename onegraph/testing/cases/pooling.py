@@ -22,10 +22,10 @@ class _Pool:
     rounding_type: str = ""
 
     def attrs(self, data_format: str) -> Attrs:
-        none = [0] * len(self.size)
-        found: Attrs = {
-            "pads_begin": list(self.pads_begin) or none,
-            "pads_end": list(self.pads_end) or none,
+        no_padding = [0] * len(self.size)
+        attrs_set: Attrs = {
+            "pads_begin": list(self.pads_begin) or no_padding,
+            "pads_end": list(self.pads_end) or no_padding,
             "kernel": list(self.kernel),
             "strides": list(self.strides),
             "dilations": list(self.dilations),
@@ -33,7 +33,7 @@ class _Pool:
             "rounding_type": self.rounding_type,
             "data_format": data_format,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in attrs_set.items() if value}
 
     def counts(self) -> Dims:
         """Number of window positions along each axis, by rounding_type."""

@@ -19,8 +19,8 @@ def cases() -> Iterator[Case]:
     yield from _static()
     yield from _dynamic()
     yield from _groups()
-    for one, two in (("bf16", "f32"), ("f16", "f32"), ("f32", "bf16"), ("f32", "f16")):
-        yield Case("TypeCast", f"{one}-{two}", (SeededData("cast").normal(one, 3, 4),), {}, two)
+    for first_type, two in (("bf16", "f32"), ("f16", "f32"), ("f32", "bf16"), ("f32", "f16")):
+        yield Case("TypeCast", f"{first_type}-{two}", (SeededData("cast").normal(first_type, 3, 4),), {}, two)
 
 
 def _near_channels(data: SeededData, scales: Array, zps: list[int] | None, axis: int, shape: Dims) -> Array:
@@ -70,11 +70,13 @@ def _dynamic() -> Iterator[Case]:
             zps = None if kind is None else zero[kind]
             extra = () if kind is None else (np.array(zps, NP[kind]),)
             data = SeededData(f"dynamic {small} {kind}")
-            one = np.array([0.125], np.float32)
+            single_scale = np.array([0.125], np.float32)
             single = tuple(array[:1] for array in extra)
             first = 0 if zps is None else zps[0]
-            yield Case("DynamicQuantize", f"{small}-{kind}", (data.near(0.125, first, 3, 4), one, *single), {}, small)
-            yield Case("DynamicDequantize", f"{small}-{kind}", (data.ints(small, 3, 4), one, *single), {})
+            yield Case(
+                "DynamicQuantize", f"{small}-{kind}", (data.near(0.125, first, 3, 4), single_scale, *single), {}, small
+            )
+            yield Case("DynamicDequantize", f"{small}-{kind}", (data.ints(small, 3, 4), single_scale, *single), {})
             for axis, shape in _CHANNELS.items():
                 scales = np.array(_SCALES, np.float32)
                 attrs: Attrs = {"qtype": "per_channel", "axis": axis}

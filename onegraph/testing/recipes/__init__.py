@@ -44,9 +44,9 @@ _FAMILIES: tuple[tuple[str, Recipe], ...] = (
 
 def recipe(schema: Schema) -> Recipe:
     """The recipe of an op."""
-    found = _RECIPES.get(schema.name)
-    if found is not None:
-        return found
+    known_recipe = _RECIPES.get(schema.name)
+    if known_recipe is not None:
+        return known_recipe
     if schema.has_attribute("auto_broadcast"):
         return elementwise.broadcast
     return next((make for part, make in _FAMILIES if part in schema.name), elementwise.alike)

@@ -95,13 +95,15 @@ class Draw:
 
     def attributes(self) -> dict[str, AttrValue]:
         """The attributes that the recipe set, the other required ones, and some of the optional ones."""
-        found = dict(self.fixed)
+        attributes_drawn = dict(self.fixed)
         for attribute in self.schema.attributes:
-            if attribute.name not in found and (attribute.required or (attribute.default is not None and self.coin())):
+            if attribute.name not in attributes_drawn and (
+                attribute.required or (attribute.default is not None and self.coin())
+            ):
                 value = self._value(attribute)
                 if value is not None:
-                    found[attribute.name] = value
-        return found
+                    attributes_drawn[attribute.name] = value
+        return attributes_drawn
 
     def _value(self, attribute: Attribute) -> AttrValue | None:
         if attribute.values:

@@ -19,17 +19,17 @@ def concat(draw: Draw) -> Inputs:
 
 def _reshaped(draw: Draw, dims: Dims) -> Dims:
     """Dims with the same number of elements: some neighbouring axes are joined, axes of size 1 are inserted."""
-    found: list[int] = []
+    dims_read: list[int] = []
     for dim in dims:
-        if found and draw.coin():
-            found[-1] *= dim
+        if dims_read and draw.coin():
+            dims_read[-1] *= dim
         else:
-            found.append(dim)
-    if len(found) < 5 and draw.coin(0.3):
-        found.insert(draw.number(0, len(found)), 1)
-    if found and draw.coin(0.3):
-        found[draw.number(0, len(found) - 1)] = -1
-    return tuple(found)
+            dims_read.append(dim)
+    if len(dims_read) < 5 and draw.coin(0.3):
+        dims_read.insert(draw.number(0, len(dims_read)), 1)
+    if dims_read and draw.coin(0.3):
+        dims_read[draw.number(0, len(dims_read) - 1)] = -1
+    return tuple(dims_read)
 
 
 def static_reshape(draw: Draw) -> Inputs:

@@ -23,7 +23,7 @@ def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) ->
     """Set the attributes of a window that fits along each axis, and return the window."""
     if draw.wide:
         return _wide_window(draw, size, from_wide=from_wide, dilated=dilated)
-    axes, other = [], []
+    axes, result_dims = [], []
     for dim in size:
         kernel, step = draw.number(1, 3), draw.number(1, 2)
         spread = draw.number(1, 2) if dilated and draw.coin(0.3) else 1
@@ -34,14 +34,14 @@ def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) ->
         if not from_wide and (dim - 1) * step + reach - begin - end < 1:
             begin = end = 0
         pads = begin + end
-        other.append((dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads)
+        result_dims.append((dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads)
         axes.append((kernel, step, spread, begin, end))
     lists = list(zip(*axes, strict=True))
     for name, values in zip(("kernel", "strides", "dilations", "pads_begin", "pads_end"), lists, strict=True):
         if draw.schema.has_attribute(name):
             draw.fixed[name] = values
     draw.fixed["auto_pad"] = "none"
-    return _Window(lists[0], tuple(other))
+    return _Window(lists[0], tuple(result_dims))
 
 
 def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _Window:
@@ -50,7 +50,7 @@ def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _
     Where the side with larger dims is the result, its last elements may be in no window.
     """
     auto_pad = draw.word("auto_pad")
-    axes, other = [], []
+    axes, result_dims = [], []
     for dim in size:
         kernel, step = draw.number(1, 4), draw.number(1, 3)
         spread = draw.number(1, 3) if dilated and draw.coin(0.3) else 1
@@ -62,11 +62,13 @@ def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _
         reach, left = extent(kernel, spread), draw.number(0, step - 1)
         pads = begin + end if auto_pad == "none" else 0
         if auto_pad.startswith("same_"):
-            other.append(-(-dim // step) if from_wide else dim * step - left)
+            result_dims.append(-(-dim // step) if from_wide else dim * step - left)
         else:
-            other.append((dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads + left)
+            result_dims.append(
+                (dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads + left
+            )
         axes.append((kernel, step, spread, begin, end))
-    if any(dim < 1 for dim in other):
+    if any(dim < 1 for dim in result_dims):
         return _wide_window(draw, size, from_wide=from_wide, dilated=dilated)
     lists = list(zip(*axes, strict=True))
     for name, values in zip(("kernel", "strides", "dilations", "pads_begin", "pads_end"), lists, strict=True):
@@ -74,7 +76,7 @@ def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _
             draw.fixed[name] = values
     if set(lists[2]) == {1} and draw.coin(0.3):
         draw.fixed.pop("dilations", None)
-    return _Window(lists[0], tuple(other))
+    return _Window(lists[0], tuple(result_dims))
 
 
 def _padded_at_the_end(draw: Draw, size: Dims, window: _Window, *, from_wide: bool) -> _Window:

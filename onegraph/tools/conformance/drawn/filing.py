@@ -75,7 +75,7 @@ class FiledFinding:
         is_allowed: whether the edition allows the use.
         notes: sentences about the finding.
         facts: everything about it, as plain values.
-        what: what is special about the use, in some words.
+        problem: what is special about the use, in some words.
         near: where the program compares some elements of a result, if it cannot compare all: output and place.
     """
 
@@ -89,7 +89,7 @@ class FiledFinding:
     is_allowed: bool
     notes: Sequence[str]
     facts: Mapping[str, Any]
-    what: str = ""
+    problem: str = ""
     near: tuple[int, int] | None = None
 
     @property
@@ -292,7 +292,7 @@ def _again(case: FiledFinding, library: TriedLibrary) -> str:
 def _files(
     case: FiledFinding, library: TriedLibrary, outcomes: Sequence[tuple[TriedLibrary, str]]
 ) -> Iterable[tuple[str, str]]:
-    title = f"{case.kind}: oneDNN {library.version} {case.does}" + (f" ({case.what})" if case.what else "")
+    title = f"{case.kind}: oneDNN {library.version} {case.does}" + (f" ({case.problem})" if case.problem else "")
     if case.graph is not None:
         yield GRAPH, case.graph.to_json()
         yield "benchdnn.txt", f"{BENCHDNN}\n"

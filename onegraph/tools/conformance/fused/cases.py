@@ -173,7 +173,7 @@ def _types_allowed(pattern: FusionPattern, kinds: Sequence[str], dtype: str) -> 
     """Whether the pattern's page allows the data types of a chain."""
     converted = (dtype, _CONVERTED[dtype])
     is_known = pattern.conversions is None or "TypeCast" not in kinds or converted in pattern.conversions
-    return dtype in pattern.behind and is_known
+    return dtype in pattern.following and is_known
 
 
 def _types_fit(kinds: Sequence[str], dtype: str) -> bool:

@@ -60,7 +60,7 @@ def graph_of(pattern: FusionGraph, kinds: Sequence[str], dtype: str) -> Graph:
                 values[node.name] = value(node.inputs[0], kind, None)
             continue
         first = next((values[name] for name in node.inputs if name in values), None)
-        used = node.inputs[:1] if kind in UNARY else node.others.get(kind, node.inputs)
+        used = node.inputs[:1] if kind in UNARY else node.other_inputs.get(kind, node.inputs)
         values[node.name] = _added(graph, node, kind, [value(name, kind, first) for name in used], dtype)
     graph.output("dst", values[pattern.nodes[-1].name])
     return graph
