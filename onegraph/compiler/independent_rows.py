@@ -76,7 +76,7 @@ def _quantized(step: Step, values: Values) -> Ports:
 def _transposed(step: Step, values: Values) -> Ports:
     order = step.attrs.get("order")
     assert isinstance(order, tuple)
-    return None if int(order[0]) % len(order) else (0,)
+    return None if any(int(axis) % len(order) for axis in order[:1]) else (0,)
 
 
 BY_KIND: dict[str, Callable[[Step, Values], Ports]] = {

@@ -247,6 +247,15 @@ def softmax(axis):
     return lambda g, x: g.softmax(x, axis=axis)
 
 
+def quantized(axis):
+    def build(g, x):
+        count = x.shape[axis]
+        scales, zeros = [0.5] * count, [0] * count
+        return g.quantize(x, scales=scales, zps=zeros, qtype="per_channel", axis=axis, dtype="s8")
+
+    return build
+
+
 def prelu(g, x, slope):
     return g.prelu(x, slope, per_channel_broadcast=False)
 
@@ -273,6 +282,17 @@ def prelu(g, x, slope):
         (lambda g, x: g.static_reshape(x, shape=(2, 6, 4), special_zero=False), [(12, 4)], ({"x0"}, 2)),
         (lambda g, x: g.static_transpose(x, order=(0, 2, 1)), [(4, 2, 3)], ({"x0"}, 4)),
         (lambda g, x: g.static_transpose(x, order=(1, 0)), [(4, 2)], None),
+        (lambda g, x: g.static_transpose(x, order=(-2, -1)), [(4, 2)], ({"x0"}, 4)),
+        (lambda g, x: g.static_transpose(x, order=()), [()], None),
+        (lambda g, x: g.reduce_sum(x, axes=[1]), [(4, 2)], ({"x0"}, 4)),
+        (lambda g, x: g.reduce_sum(x, axes=[-1, -2]), [(4, 2)], None),
+        (lambda g, x: g.layer_norm(x, begin_norm_axis=1, use_affine=False, keep_stats=False), [(4, 2, 3)], ({"x0"}, 4)),
+        (lambda g, x: g.layer_norm(x, begin_norm_axis=0, use_affine=False, keep_stats=False), [(4, 2, 3)], ({"x0"}, 1)),
+        (lambda g, x: g.quantize(x, scales=[0.5], zps=[0], dtype="s8"), [(4, 2)], ({"x0"}, 4)),
+        (quantized(axis=1), [(4, 2)], ({"x0"}, 4)),
+        (quantized(axis=-2), [(4, 4)], None),
+        (lambda g, x: g.bias_add(x, np.ones(3, np.float32), data_format="NCX"), [(4, 3, 2)], ({"x0"}, 4)),
+        (lambda g, x, y: g.add(x, y), [(4, 3), (2, 4, 3)], ({"x1"}, 2)),
         (lambda g, x, y: g.bias_add_backward(g.add(x, y), data_format="NCX"), [(4, 2, 3), (4, 2, 3)], None),
     ],
 )
