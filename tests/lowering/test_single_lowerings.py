@@ -9,6 +9,7 @@ from onegraph import reference
 from onegraph.lowering import elementwise as el
 from onegraph.lowering import movement as mv
 from onegraph.lowering.emitter import Emitter, NotLowered, numbers
+from onegraph.lowering.fourier import real_of_half, transformed
 from onegraph.lowering.layout import inverse, moved
 from onegraph.lowering.reduction import log_sum_exp, reduce
 from onegraph.transform.part import without_unread
@@ -327,3 +328,46 @@ def test_a_bound_of_infinities_gives_no_nan():
 def test_integers_of_known_places_are_vectors():
     assert numbers(2, -1).tolist() == [2, -1]
     assert numbers().shape == (0,)
+
+
+def as_parts(numbers):
+    return np.stack([numbers.real, numbers.imag], -1)
+
+
+@pytest.mark.parametrize("length", [5, 512, 513, 514, 520, 521])
+@pytest.mark.parametrize(("before", "after"), [((), ()), ((2,), (3,))])
+def test_fourier_transforms_agree_with_numpy(length, before, after):
+    axis, shape = len(before), (*before, length, *after)
+    drawn = np.random.default_rng(length)
+    waves = drawn.standard_normal(shape) + 1j * drawn.standard_normal(shape)
+    graph = og.Graph()
+    numbers = graph.input("numbers", "f32", (*shape, 2))
+    real = graph.input("real", "f32", shape)
+    half = graph.input("half", "f32", (*before, length // 2 + 1, *after, 2))
+    for name, src, how in (
+        ("forward", numbers, {"is_real": False, "half": False}),
+        ("of_real", real, {"is_real": True, "half": True}),
+        ("whole", real, {"is_real": True, "half": False}),
+    ):
+        graph.output(name, transformed(Emitter(graph), src, axis, -1, 0.5, **how))
+    graph.output("back", transformed(Emitter(graph), numbers, axis, 1, 2 / length, is_real=False, half=False))
+    graph.output("of_half", real_of_half(Emitter(graph), half, axis, length, 1 / length))
+    spectrum = np.fft.rfft(waves.real, axis=axis)
+    given = {"numbers": as_parts(waves), "real": waves.real, "half": as_parts(spectrum)}
+    found = og.reference.run(graph, {name: array.astype(np.float32) for name, array in given.items()})
+    wanted = {
+        "forward": as_parts(np.fft.fft(waves, axis=axis)) / 2,
+        "of_real": as_parts(spectrum) / 2,
+        "whole": as_parts(np.fft.fft(waves.real, axis=axis)) / 2,
+        "back": as_parts(np.fft.ifft(waves, axis=axis)) * 2,
+        "of_half": waves.real,
+    }
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=2e-4, err_msg=name)
+
+
+def test_long_primes_have_no_transform():
+    graph = og.Graph()
+    src = graph.input("x", "f32", (2053,))
+    with pytest.raises(NotLowered, match="prime"):
+        transformed(Emitter(graph), src, 0, -1, 1, is_real=True, half=False)
