@@ -285,6 +285,10 @@ def changed():
             yield name, outcome(og.translate_graph, graph, name)
 
     cases = (graph_of_case(case) for case in CASES[::3] if BASE[case.kind].outputs)
+    for axes in ((1, 2), (2, 3), (1, 2, 3), (-3, -2), (2, 1), (0, 1)):
+        graph = og.Graph()
+        graph.output("y", graph.reduce_mean(graph.relu(graph.input("x", "f32", (2, 4, 4, 3))), axes=axes))
+        yield "narrow", outcome(narrowed, graph)
     for graph in (*(host_cases.graph_of(case)[0] for case in host_cases.cases()), *cases):
         makers = {tensor.id: op.kind for op in graph.ops for tensor in op.outputs}
         if {makers.get(tensor.id, "Dropout") for tensor in graph.outputs.values()}.isdisjoint(["Dropout"]):
