@@ -88,8 +88,12 @@ def arithmetic_of(steps: Sequence[Step], inputs: Sequence[Value]) -> str:
     product = next((step for step in steps if step.kind in PRODUCTS), None)
     if product is not None:
         return " x ".join(dict.fromkeys(str(multiplied(product, place)) for place in (0, 1)))
-    read = {dtype for step in steps for dtype in read_by(step)}
-    return str(max(read, key=lambda dtype: (dtype in FLOATING, dtype.numpy.itemsize))) if read else ""
+    read = [dtype for step in steps for dtype in read_by(step)]
+
+    def width(dtype: DataType) -> tuple[bool, int, bool]:
+        return dtype in FLOATING, dtype.numpy.itemsize, dtype is not DataType.boolean
+
+    return str(max(read, key=width)) if read else ""
 
 
 def _types(tensors: Sequence[LogicalTensor | None]) -> list[DataType]:
