@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._util.open_sizes import is_open
 from ....lowering.bags import reduced_bags
 from ....lowering.elementwise import binary, select
 from ....lowering.emitter import Value, dtype_of, numbers
@@ -18,6 +19,7 @@ from ..node import AtenNode, NotLowered, lowers
 
 # By PyTorch's reduction: that of the ops, and what changes nothing.
 REDUCTIONS = {"sum": ("add", 0), "add": ("add", 0), "prod": ("mul", 1), "multiply": ("mul", 1)}
+LARGEST = 2  # PyTorch's number for the mode of an embedding bag
 EXTREMES = {"amax": "max", "amin": "min"}
 
 
@@ -174,17 +176,40 @@ def diagonal(node: AtenNode) -> Value:
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default")
 def embedding_bag(node: AtenNode) -> list[Value | None]:
-    """The sum or mean of the rows in each bag; offsets say where bags begin."""
+    """The sum, mean or largest numbers of the rows in each bag; offsets say where bags begin."""
     emit, weight, indices = node.emit, node.value("weight"), node.value("indices")
     mode, padding = node["mode"] or 0, -1 if node["padding_idx"] is None else node["padding_idx"]
-    if mode not in (0, 1) or padding >= 0 or any(place in node.read for place in (1, 2, 3)):
-        raise NotLowered("the largest rows, a padding, or results for the gradient")
+    if padding >= 0 or any(place in node.read for place in (1, 2, 3)):
+        raise NotLowered("a padding, or results for the gradient")
     ends, bags = cast(emit, node.value("offsets"), DataType.s64), node.result_shape[0]
     ends = part(emit, ends, 0, 0, bags)  # the last offset may be the number of indices
     (count,) = _named([indices])
     rows = emit.op("Gather", [weight, indices], {"axis": 0})
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
-    kind = "ReduceMean" if mode == 1 else "ReduceSum"
-    result = reduced_bags(emit, kind, rows, concat(emit, [ends, numbers(count)], 0))
+    ends = concat(emit, [ends, numbers(count)], 0)
+    result = reduced_bags(emit, ("ReduceSum", "ReduceMean", "ReduceMax")[mode], rows, ends)
+    if mode == LARGEST:  # of no rows, it is 0
+        is_empty = binary(emit, "Equal", part(emit, ends, 0, 1, bags + 1), part(emit, ends, 0, 0, bags))
+        result = select(emit, reshape(emit, is_empty, [bags, 1]), np.zeros((), node.result_dtype.numpy), result)
     return [result, None, None, None]
+
+
+@lowers("searchsorted.Tensor", "bucketize.Tensor")
+def searched(node: AtenNode) -> Value:
+    """How many elements of a sorted vector are in front of each number, by a search that halves the vector."""
+    edges = "boundaries" if "bucketize" in node.name else "sorted_sequence"
+    emit, shape, src = node.emit, node.shape(edges), node.value("self")
+    if node["sorter"] is not None or is_open(shape[-1:]) or node.dtype(edges) is not node.dtype("self"):
+        raise NotLowered("an order of its own, a vector whose size changes, or numbers of two data types")
+    is_right = bool(node["right"]) or node["side"] == "right"
+    beyond, size = "Greater" if is_right else "GreaterEqual", shape[-1]
+    kind, axis = ("Gather", 0) if len(shape) == 1 else ("GatherElements", len(shape) - 1)
+    count = node.filled(node.shape("self"), 0, DataType.s64)
+    for bit in reversed(range(size.bit_length())):
+        more = binary(emit, "Add", count, numbers(1 << bit)[0])
+        last = binary(emit, "Subtract", binary(emit, "Minimum", more, numbers(size)[0]), numbers(1)[0])
+        edge = emit.op(kind, [node.value(edges), last], {"axis": axis})
+        is_beyond = binary(emit, "Or", binary(emit, beyond, edge, src), binary(emit, "Greater", more, numbers(size)[0]))
+        count = select(emit, is_beyond, count, more)
+    return cast(emit, count, node.result_dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,23 @@ def adaptive_pool(node: AtenNode) -> Value:
     return shared(node.emit, src, _shares(sizes, wanted, rank - count))
 
 
+@lowers("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
+def adaptive_max_pool(node: AtenNode) -> list[Value | None]:
+    """The largest elements of windows that divide the image into a number of parts; an axis after another."""
+    shape, wanted = node.shape("self"), each(node["output_size"], 1)
+    first = len(shape) - len(wanted)
+    if is_open(shape[first:]) or 1 in node.read:
+        raise NotLowered("the places of the largest elements, or an image whose size changes")
+    found: Value = native(node)
+    for axis, (size, parts) in enumerate(zip(shape[first:], wanted, strict=True), first):
+        begins, ends = _parts(size, parts)
+        length = int((ends - begins).max(initial=1))
+        places = np.minimum(begins[:, None] + np.arange(length), ends[:, None] - 1)  # an element may stand twice
+        found = node.emit.op("Gather", [found, places], {"axis": axis})
+        found = reduce(node.emit, "ReduceMax", found, [axis + 1], False)
+    return [found, None]
+
+
 @lowers("_adaptive_avg_pool2d_backward.default")
 def adaptive_pool_backward(node: AtenNode) -> Value:
     """The gradient of an adaptive average pool: each element gets its shares of the gradients of its parts."""
@@ -120,11 +138,16 @@ def _shares(sizes: Sequence[int], wanted: Sequence[int], first: int) -> dict[int
     """The elements of each part, whose mean it is, along the axes from ``first`` on that are divided."""
     shares = {}
     for place, (size, parts) in enumerate(zip(sizes, wanted, strict=True), first):
-        number = np.arange(parts)
-        begins, ends = number * size // parts, -(-(number + 1) * size // parts)
+        begins, ends = _parts(size, parts)
         if size != parts:
             shares[place] = windows_of(begins, ends, 1 / (ends - begins))
     return shares
+
+
+def _parts(size: int, parts: int) -> tuple[Any, Any]:
+    """Where the parts of an axis begin and end; neighbours may share an element."""
+    number = np.arange(parts)
+    return number * size // parts, -(-(number + 1) * size // parts)
 
 
 @lowers("im2col.default", "col2im.default")
