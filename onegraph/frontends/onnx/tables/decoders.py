@@ -122,7 +122,7 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
     return (output, *present)[: len(node.proto.output)]
 
 
-class _Window(NamedTuple):
+class _TokenWindow(NamedTuple):
     """How a cache that has room for the last tokens alone takes those of a step.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Window(NamedTuple):
         return _from(emit, whole, dropped, room), whole
 
 
-def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: int) -> _Window:
+def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: int) -> _TokenWindow:
     """What a cache keeps: if it has room for more than the window, it drops as many tokens at once as it has beyond."""
     emit, tokens = node.emit, _tokens(key, 4)[2]
     if past is None or window <= 0:
@@ -171,7 +171,7 @@ def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: 
 
     before = more_than(lengths, tokens)
     whole = add(emit, kept(before), binary(emit, "Subtract", lengths, before))
-    return _Window(whole, kept(lengths), tokens)
+    return _TokenWindow(whole, kept(lengths), tokens)
 
 
 def _from(emit: Emitter, cache: Value, start: Value, count: int) -> Value:
