@@ -390,3 +390,14 @@ def test_many_large_programs_give_way_to_new_ones(monkeypatch):
     for key in range(50):
         shared.find(key, lambda: Entry(None, lambda *_: None, pieces={"weights": 900}))
     assert shared.info()[2:4] == (0, 50)
+
+
+@pytest.mark.library
+def test_a_cleared_cache_has_no_program():
+    model = rows_summed()
+    for rows in (2, 3):
+        model(filled(rows))
+    model._programs.cache.clear()
+    assert (model.cache_info().size, model.cache_info().evictions) == (0, 2)
+    model(filled(2))
+    assert (model.cache_info().size, model.cache_info().misses) == (1, 3)
