@@ -65,7 +65,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_gradient_twice",
         "test_gradient_coverage",
     ),
-    "training": ("test_training", "test_training_losses", "test_averaging"),
+    "training": ("test_recorded_material", "test_training", "test_training_losses", "test_averaging"),
     "transform": (
         "test_recorded_graphs",
         "test_editing",
@@ -134,6 +134,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_control_flow",
     ),
     "runtime": (
+        "test_recorded_calls",
         "test_kept_constants",
         "test_caches",
         "test_open_programs",
@@ -175,7 +176,7 @@ STAGES: dict[str, tuple[str, ...]] = {
 # Files of tests that run a stage in processes of their own, so that no record shows the lines.
 OF_CHILDREN = {
     "compiler": ("test_recorded_steps", "test_recorded_plans"),
-    "runtime": ("test_disk_cache", "test_warm_start"),
+    "runtime": ("test_disk_cache", "test_warm_start", "test_recorded_plans"),
 }
 # The files of tests of C++ files that register no kernel, by their names. The tests of a kernel are those that list it.
 NATIVE = {
