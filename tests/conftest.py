@@ -47,7 +47,6 @@ LONGEST = (
 )  # fmt: skip
 # A collection of the youngest objects costs more than what it frees: the suite collects seldom, and where tests ask.
 gc.set_threshold(20_000, 20, 50)
-gc.disable()  # until pytest has found the tests, which live until the end
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
@@ -145,4 +144,3 @@ def pytest_collection_finish():
 
     gc.collect()
     gc.freeze()
-    gc.enable()
