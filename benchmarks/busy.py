@@ -52,7 +52,7 @@ ALONE = "alone"
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=5, turn=0.5)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.25)
     for model in models(quick)[: 1 if quick else None]:
         yield from rows_of(model, effort, quick)
 

@@ -37,7 +37,7 @@ LEAST = ("light_squeezenet",)
 
 
 def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=5, turn=0.5)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.25)
     for name in LEAST if quick else exported_models.names():
         precisions = ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16")
         cases = {f"{name}, {'int8' if name.endswith('_int8') else one}": one for one in precisions}
@@ -83,7 +83,7 @@ def row(case: str, name: str, file: Path, precision: str, effort: Effort) -> Row
             return child
 
         firsts: dict[str, list[Any]] = {runner: [] for runner in runners}
-        for _ in range(1 if effort is QUICK else 3):
+        for _ in range(1 if effort is QUICK else 2):
             for runner in runners:
                 results = str(Path(folder) / f"{runner}.npz")
                 with Child(setup(runner, results=results), {}, MODULE) as child:

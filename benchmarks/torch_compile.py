@@ -1,7 +1,8 @@
 """torch.compile with onegraph against PyTorch eager, Inductor and OpenVINO's backend: whole models.
 
-Every contender has a child process of its own with its defaults. Inductor starts without kept kernels in each row,
-unless the environment names their folder (TORCHINDUCTOR_CACHE_DIR): its first call is then left out.
+Every contender has a child process of its own with its defaults; for inference, Inductor freezes weights. It starts
+without kept kernels in each row, unless the environment names their folder (TORCHINDUCTOR_CACHE_DIR): its first call is
+then left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .torch_child import RUNNERS, TorchSetup
 
 MODULE = f"{__package__}.torch_child"
 KEPT = "TORCHINDUCTOR_CACHE_DIR"
-FOR_INFERENCE = ("Inductor, freezing", "OpenVINO")
+FOR_INFERENCE, FOR_TRAINING = ("Inductor, freezing", "OpenVINO"), ("Inductor",)
 INFERENCE = (
     *("ResNet-18", "ResNet-50", "MobileNetV3", "EfficientNet-b0", "DenseNet-121", "ConvNeXt-tiny", "ViT-B/16"),
     *("Swin-T", "DeepLabV3", "BERT-base", "GPT-2", "T5 encoder", "Llama", "Whisper encoder"),
@@ -34,7 +35,7 @@ TOLERANCE = {"f32": 1e-3, "bf16": 0.1}
 
 
 def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=7, turn=0.3)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.2)
     for setup in setups(quick):
         if chosen(case_of(setup)):
             yield row(setup, effort, contenders(setup))
@@ -58,7 +59,7 @@ def contenders(setup: TorchSetup) -> list[str]:
     """The names of those that take part, onegraph first."""
     if not peers.installed("torch"):
         return ["onegraph"]
-    absent = {*(FOR_INFERENCE if setup.training else ()), *(() if peers.installed("openvino") else ("OpenVINO",))}
+    absent = {*(FOR_INFERENCE if setup.training else FOR_TRAINING), *(() if peers.installed("openvino") else ("OpenVINO",))}
     return [runner for runner in RUNNERS if runner not in absent]
 
 
