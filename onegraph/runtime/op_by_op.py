@@ -115,12 +115,11 @@ def _ranked(op: Op, ranks: Sequence[int | None]) -> Op:
 
 def _is_refused_by_numpy(op: Op) -> bool:
     """Whether the numpy function of an op refuses every shape that the rules of the op refuse."""
-    ranks_known = _has_ranks(op)
-    if op.edition != HOST:
-        return ranks_known and direct(op) is not None
-    if op.kind in CHECKED:
-        return ranks_known and direct(op) is not None
-    if op.kind not in REFUSED_BY_NUMPY or not ranks_known:
+    if not _has_ranks(op):
+        return False
+    if op.edition != HOST or op.kind in CHECKED:
+        return direct(op) is not None
+    if op.kind not in REFUSED_BY_NUMPY:
         return False
     decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
     if op.kind == "Slice":  # an end beyond an axis is no mistake

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph._util.html_table import RED
+from onegraph.checker.library_limits import Library, _tensors, library_named, library_violations
 from onegraph.checker.structure import _cycles
 from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
+from onegraph.faults.cpus import EVERY_ISA, ISA_NAMES
+from onegraph.inference.infer import infer_op
 from onegraph.opset.editions.registry import BASE, EDITIONS, edition
 from onegraph.testing.cases import CASES
 
@@ -369,6 +372,12 @@ def record(number=0, name="x", source=1, result=2):
         [record(source=np.zeros(2))],
         [record(result=[])],
         [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of ops without names
+        [og.Op(0, "ReLU", (og.LogicalTensor(1, "f31", (2,)),), (), {}, "x", "onednn-3.13")],
+        [og.Op(0, "ReLU", (), (og.LogicalTensor(1, og.f32, (2.5,)),), {}, "x", "onednn-3.13")],
+        [og.Op(0, "ReLU", (None, 3), (), {}, "x", "onednn-3.13")],
+        [og.Op(0, "ReLU", [], (), {}, "x", "onednn-3.13")],
+        [og.Op(0, "ReLU", (), [], {}, "x", "onednn-3.13")],
+        [og.Op(0, 5, (), (), {}, "x", "onednn-3.13")],
     ],
 )
 def test_reports_malformed_op_ids_and_names(ops):
@@ -745,6 +754,61 @@ def test_loaded_library_is_checked_for_this_cpu():
 
     found = og.check_op("Exp", {}, [("f16", (4,))])
     assert told(found) == ([] if is_native(og.f16) else ["no_arithmetic_of_the_type"])
+
+
+@pytest.mark.parametrize(
+    ("choice", "version", "isa"),
+    [
+        ("3.2", (3, 2, 0), "avx10_2"),
+        ("v3.6.2", (3, 6, 2), "avx10_2"),
+        ("3.13@AVX2", (3, 13, 0), "avx2"),
+        ("4.0.1@sse41", (4, 0, 1), "sse41"),
+    ],
+)
+def test_a_library_is_a_version_and_a_cpu(choice, version, isa):
+    library = library_named(choice)
+    assert library == (version, EVERY_ISA[-1] if isa == "avx10_2" else isa)
+    assert str(library).startswith(f"oneDNN {'.'.join(map(str, version))}")
+    assert (" on " in str(library)) is (library.isa in ISA_NAMES)
+
+
+@pytest.mark.parametrize(
+    "choice", ["3.1", "3.1.9", "2.9", "3", "", "None", "3.2.1.0", "3.2@", "3.12345", 3.2, b"3.2", ()]
+)
+def test_other_names_of_libraries_are_refused(choice):
+    with pytest.raises(og.ArgumentError, match=r"expected 'none', or a version from '3\.2' on"):
+        library_named(choice)
+    assert library_named("none") is None
+
+
+WRONG = ("LayerNorm", {}, [("bf16", (2, 4)), ("bf16", (4,)), ("bf16", (4,))])  # for every version
+GROUPED = ("GroupNorm", {"groups": 2, "keep_stats": False, "use_affine": False}, [("f32", (2, 4, 4))])
+
+
+@pytest.mark.parametrize(
+    ("call", "library", "rules_told"),
+    [
+        (WRONG, Library((3, 6, 0)), ["norm_parameters_of_bf16"]),
+        (WRONG, None, []),
+        (("LayerNorm", {"begin_norm_axis": "x"}, WRONG[2]), Library((3, 6, 0)), []),
+        (("LayerNorm", 5, WRONG[2]), Library((3, 6, 0)), []),
+        (("LayerNrm", {}, WRONG[2]), Library((3, 6, 0)), []),
+        (GROUPED, Library((3, 5, 9)), ["newer_than_library"]),
+        (GROUPED, Library((3, 6, 0)), []),
+    ],
+)
+def test_limits_of_a_library_are_told_of_calls_without_mistakes(call, library, rules_told):
+    kind, attrs, inputs = call
+    checked = infer_op(kind, attrs, inputs, edition=edition("onednn-3.13"))
+    found = library_violations(checked, "onednn-3.13", kind, 1, library)
+    assert told(found) == rules_told
+
+
+def test_types_of_four_inputs_are_shown():
+    for count in (3, 4, 5):
+        checked = infer_op("Concat", {"axis": 0}, [("f32", (2,))] * count, edition=edition("onednn-3.13"))
+        shown = _tensors(checked)
+        assert shown == f"{count} inputs: " + ", ".join(["f32 [2]"] * min(count, 4)) + ", ..." * (count > 4)
 
 
 def test_unknown_cpu_is_refused():

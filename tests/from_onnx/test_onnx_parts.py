@@ -1,0 +1,272 @@
+"""Parts of the front end for ONNX on both sides of their conditions."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import onegraph as og
+from onegraph.arrays.packed_codes import packed
+from onegraph.frontends.onnx.deferred import _agreed, _coded, _tensor_type
+from onegraph.frontends.onnx.packed_nodes import PART, Codes, PackedNodes, turned
+from onegraph.frontends.onnx.precision import _constant, _exact, _pools_images
+from onegraph.frontends.onnx.saving.files import _externally, _length
+from onegraph.frontends.onnx.saving.quantization import has_wide_zero_points
+from onegraph.ir.op import schema_of
+from onegraph.opset.editions.registry import HOST
+from onegraph.opset.schema import Call
+
+F32 = np.float32
+FLOAT, HALF, INT8, INT4, UINT4 = (getattr(TensorProto, name) for name in ("FLOAT", "FLOAT16", "INT8", "INT4", "UINT4"))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (6, 4), (4, 2 * PART + 6)])
+def test_codes_of_columns_become_codes_of_rows(shape):
+    codes = np.random.default_rng(0).integers(0, 16, shape).astype(np.uint8)
+    rows = packed(codes, 4)[:, : shape[1] // 2]
+    assert np.array_equal(turned(rows), packed(np.ascontiguousarray(codes.T), 4)[:, : shape[0] // 2])
+
+
+def proto(kind, *dims):
+    return TensorProto(name="t", data_type=kind, dims=dims)
+
+
+# Dims of codes and of scales, the axis and size of blocks, and whether the codes fit products along each axis.
+FITTING = [
+    ((32, 4), (), 1, 0, (True, True)),
+    ((32, 4), (1,), 0, 0, (True, True)),
+    ((32, 4), (4,), 1, 0, (True, False)),
+    ((32, 4), (32,), 0, 0, (False, True)),
+    ((32, 4), (2,), 1, 0, (False, False)),
+    ((32, 3), (), 1, 0, (False, False)),
+    ((31, 4), (), 1, 0, (False, True)),
+    ((0, 4), (), 1, 0, (False, False)),
+    ((32, 4), (2, 4), 0, 16, (True, False)),
+    ((4, 32), (4, 2), 1, 16, (False, True)),
+    ((32, 4), (4, 4), 0, 8, (False, False)),
+    ((8, 4), (1, 4), 0, 8, (True, False)),
+    ((40, 4), (3, 4), 0, 16, (True, False)),
+    ((40, 4), (2, 4), 0, 16, (False, False)),
+    ((32, 4), (4, 2), 0, 16, (False, False)),
+]
+
+
+@pytest.mark.parametrize(("dims", "parts", "axis", "block", "fits"), FITTING)
+def test_scales_of_groups_along_an_axis_fit(dims, parts, axis, block, fits):
+    codes = Codes("d", proto(INT4, *dims), proto(FLOAT, *parts), None, axis, block)
+    assert (codes.fits(0), codes.fits(1)) == fits
+
+
+# What a DequantizeLinear has instead of s4 codes (32, 4) with scales (2, 4) and zero points of blocks of 16 rows.
+OTHERS = [
+    ({}, {"axis": 0, "block_size": 16}, (0, 16)),
+    ({}, {"axis": -2, "block_size": 16}, (0, 16)),
+    ({}, {"axis": -1}, (1, 0)),
+    ({}, {}, (1, 0)),
+    ({}, {"axis": 2}, None),
+    ({}, {"axis": -3}, None),
+    ({}, {"block_size": -1}, None),
+    ({"z": None}, {}, (1, 0)),
+    ({"w": proto(INT8, 32, 4)}, {}, None),
+    ({"w": proto(INT4, 32, 4, 1)}, {}, None),
+    ({"w": proto(INT4, 32)}, {}, None),
+    ({"w": proto(UINT4, 32, 4)}, {}, None),
+    ({"w": proto(UINT4, 32, 4), "z": proto(UINT4, 2, 4)}, {}, (1, 0)),
+    ({"s": proto(HALF, 2, 4)}, {}, (1, 0)),
+    ({"s": proto(TensorProto.DOUBLE, 2, 4)}, {}, None),
+    ({"z": proto(INT4, 2, 5)}, {}, None),
+    ({"w": None}, {}, None),
+    ({"s": None}, {}, None),
+]
+
+
+@pytest.mark.parametrize(("others", "attrs", "found"), OTHERS)
+def test_codes_that_stand_for_a_matrix(others, attrs, found):
+    held = {"w": proto(INT4, 32, 4), "s": proto(FLOAT, 2, 4), "z": proto(INT4, 2, 4)} | others
+    nodes = object.__new__(PackedNodes)
+    nodes._tensors = {name: one for name, one in held.items() if one is not None}
+    names = [name for name, one in held.items() if one is not None or name != "z"]
+    codes = nodes._codes(helper.make_node("DequantizeLinear", names, ["d"]), attrs)
+    assert (codes and (codes.axis, codes.block)) == found
+
+
+@pytest.mark.parametrize(
+    ("names", "is_found"),
+    [
+        (["w"], False),
+        (["w", "s"], True),
+        (["w", "s", ""], True),
+        (["w", "s", "x"], False),
+        (["w", "s", "z", "z"], False),
+    ],
+)
+def test_codes_have_known_zero_points_or_none(names, is_found):
+    nodes = object.__new__(PackedNodes)
+    nodes._tensors = {"w": proto(INT4, 32, 4), "s": proto(FLOAT, 2, 4), "z": proto(INT4, 2, 4)}
+    assert (nodes._codes(helper.make_node("DequantizeLinear", names, ["d"]), {}) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (None, None),
+        (helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [2])), None),
+        (helper.make_tensor_type_proto(FLOAT, [2, "n", None]), (og.f32, [2, None, None])),
+        (helper.make_tensor_type_proto(FLOAT, []), (og.f32, [])),
+        (helper.make_tensor_type_proto(FLOAT, None), (og.f32, None)),
+        (helper.make_tensor_type_proto(TensorProto.STRING, [2]), None),
+        (helper.make_tensor_type_proto(TensorProto.INT64, [0]), (og.s64, [0])),
+    ],
+)
+def test_types_of_results_that_are_tensors(kind, found):
+    assert _tensor_type(kind) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "tried", "agreed"),
+    [(None, (2,), None), ((2,), (2, 1), None), ((2, None, 3), (2, 1, 4), [2, None, None]), ((), (), [])],
+)
+def test_dims_that_a_trial_agrees_with(shape, tried, agreed):
+    assert _agreed(shape, tried) == agreed
+
+
+@pytest.mark.parametrize(("shape", "codes"), [(None, [-1]), ((), [0]), ((2, None), [2, 2, -1])])
+def test_shapes_as_numbers(shape, codes):
+    assert _coded(shape) == codes
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "axes", "pools"),
+    [
+        ("ReduceMean", (2, 4, 4, 3), (1, 2), True),
+        ("ReduceMean", (2, 4, 4, 3), (-2, 1), True),
+        ("ReduceMean", (2, 4, 4, 4, 3), (1, 2, 3), True),
+        ("ReduceMean", (2, 4, 4, 4, 3), (1, 2), False),
+        ("ReduceMean", (2, 4, 4, 3), (2, 3), False),
+        ("ReduceMean", (2, 4, 4, 3), (0, 1, 2), False),
+        ("ReduceMean", (2, 4, 3), (1,), False),
+        ("ReduceMax", (2, 4, 4, 3), (1, 2), False),
+    ],
+)
+def test_means_of_whole_images_are_pools(kind, shape, axes, pools):
+    graph = og.Graph()
+    graph.op(kind, [graph.input("x", "f32", shape)], {"axes": list(axes)})
+    assert _pools_images(graph.ops[0]) is pools
+
+
+def shaped(graph, x, *shape):
+    return graph.static_reshape(x, shape=shape, special_zero=False)
+
+
+def places(graph, x, y):
+    return graph.op("Range", [graph.constant(F32(0)), y, graph.constant(F32(1))], edition=HOST)
+
+
+# What is added behind y = add(x, x), and whether x and y are exact then.
+EXACT = {
+    "nothing": (lambda g, x, y: y, set()),
+    "places": (places, {"x", "y"}),
+    "places of a product": (
+        lambda g, x, y: places(g, x, squares(g, y)),
+        set(),
+    ),
+    "a comparison": (lambda g, x, y: g.op("Greater", [y, x], edition=HOST), {"x", "y"}),
+    "a shape": (lambda g, x, y: g.op("Shape", [y], edition=HOST), set()),
+    "NaN": (lambda g, x, y: g.op("IsNaN", [y], edition=HOST), set()),
+    "angles": (lambda g, x, y: g.op("Sin", [y], edition=HOST), {"x", "y"}),
+    "angles of an activation": (lambda g, x, y: g.op("Sin", [g.sigmoid(y)], edition=HOST), set()),
+    "angles of a square": (lambda g, x, y: g.op("Sin", [g.square(y)], edition=HOST), {"x", "y"}),
+    "angles of outer products": (lambda g, x, y: outer(g, x, y, 1), {"x", "y"}),
+    "angles of sums of products": (lambda g, x, y: outer(g, x, y, 2), set()),
+    "angles of turned outer products": (lambda g, x, y: outer(g, x, y, 1, transpose_a=True), {"x", "y"}),
+}
+
+
+def squares(g, y):
+    return shaped(g, g.matmul(*(g.op("Concat", [y, y], {"axis": axis}) for axis in (1, 0))))
+
+
+def outer(g, x, y, depth, **attrs):
+    row = g.op("Concat", [y] * depth, {"axis": 0}) if depth > 1 else y
+    row = shaped(g, row, *((depth, -1) if attrs else (-1, depth)))
+    return g.op("Sin", [g.op("MatMul", [row, g.constant(np.ones((depth, 3), F32))], attrs)], edition=HOST)
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_what_places_and_angles_are_computed_of_is_exact(form):
+    graph = og.Graph(strict=False)
+    x = graph.input("x", "f32", () if "place" in form else (2,))
+    x = shaped(graph, x, 1, 1) if form == "places of a product" else x
+    y = graph.add(x, x)
+    make, wanted = EXACT[form]
+    graph.output("z", make(graph, x, y))
+    exact = _exact(graph)
+    assert {name for name, one in (("x", x), ("y", y)) if one.id in exact} == wanted
+
+
+LARGEST = float(np.finfo(F32).max)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_known_numbers_stay_finite(dtype):
+    array = np.array([1.5, -LARGEST, LARGEST, np.inf, -np.inf, np.nan], F32)
+    made = _constant(array.copy(), og.DataType.of(dtype)).astype(np.float64)
+    assert np.array_equal(np.isfinite(made), [True, True, True, False, False, False])
+    assert np.array_equal(made[3:], array[3:], equal_nan=True)
+    assert made[0] == 1.5
+    assert 3.3e38 < made[2] == -made[1] < LARGEST
+    plain = np.array([1.5, -2], F32)
+    assert _constant(plain, og.f32) is plain
+
+
+@pytest.mark.parametrize(
+    ("dtype", "points", "wide"),
+    [
+        ("u8", (0, 255), False),
+        ("u8", (-1,), True),
+        ("u8", (256,), True),
+        ("s8", (-128, 127), False),
+        ("s8", (-129,), True),
+        ("s8", (0, 128), True),
+        ("s8", None, False),
+        ("f8_e4m3", (0,), False),
+    ],
+)
+def test_zero_points_beyond_their_data_type(dtype, points, wide):
+    graph = og.Graph()
+    attrs = {"scales": [0.5], "qtype": "per_tensor"} | ({} if points is None else {"zps": list(points[:1])})
+    graph.op("Quantize", [graph.input("x", "f32", (2,))], attrs, dtype="u8")
+    op = graph.ops[0]
+    attrs = dict(op.attrs) | ({} if points is None else {"zps": tuple(points)})
+    call = Call(schema_of(op), attrs, [tensor.type for tensor in op.inputs], 1, [og.u8])
+    assert has_wide_zero_points(call, og.DataType.of(dtype)) is wide
+
+
+class Stream:
+    def __init__(self):
+        self.data = b""
+
+    def tell(self):
+        return len(self.data)
+
+    def write(self, data):
+        self.data += data
+
+
+def test_constants_begin_at_pages_of_their_file():
+    arrays = {"a": np.arange(3, dtype=F32), "b": np.ones(1024, F32), "c": np.arange(2, dtype=np.int64)}
+    model, stream = helper.make_model(helper.make_graph([], "g", [], [])), Stream()
+    _externally(model, arrays, "file")(stream)
+    entries = [{one.key: one.value for one in tensor.external_data} for tensor in model.graph.initializer]
+    assert [(entry["offset"], entry["length"]) for entry in entries] == [("0", "12"), ("4096", "4096"), ("8192", "16")]
+    for entry, array in zip(entries, arrays.values(), strict=True):
+        start = int(entry["offset"])
+        assert stream.data[start : start + int(entry["length"])] == array.tobytes()
+    assert len(stream.data) == 8192 + 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "length"),
+    [(INT4, 3, 2), (UINT4, 4, 2), (INT8, 3, 3), (TensorProto.FLOAT4E2M1, 3, 2), (TensorProto.FLOAT8E4M3FN, 3, 3)],
+)
+def test_small_elements_share_bytes(kind, count, length):
+    assert _length(np.zeros(count, np.int8), kind) == length

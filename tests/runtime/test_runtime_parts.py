@@ -1,0 +1,292 @@
+"""Parts of the runtime on both sides of their conditions."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler.ir.value import Value, dense_of
+from onegraph.opset.editions.registry import HOST
+from onegraph.runtime import equal_bits, sized_program
+from onegraph.runtime.compile_options import CompileOptions
+from onegraph.runtime.equal_bits import _numbers, agrees
+from onegraph.runtime.op_by_op import _is_refused_by_numpy, _ranked
+from onegraph.runtime.open_program import _has_bytes_of
+from onegraph.runtime.open_programs import OpenPrograms
+from onegraph.runtime.program_cache import dispatch
+from onegraph.runtime.program_finder import ProgramFinder
+from onegraph.runtime.repeat import Repeat, Rounds
+from onegraph.runtime.sized_program import SizedProgram
+from onegraph.runtime.state import State
+
+F32 = np.float32
+ROW, ROWS, ANY = ("f32", (None,)), ("f32", (None, 3)), ("f32", None)
+ONE = ("s64", (1,))
+NUMBER = ("s64", ())
+
+
+def numbers(*given):
+    return np.array(given, np.int64)
+
+
+def op_of(kind, ends, attrs, edition):
+    """An op whose inputs are arrays, None, or data types and shapes of inputs of a graph."""
+    graph = og.Graph()
+    given = [
+        graph.constant(end, dtype="s64") if isinstance(end, np.ndarray) else end and graph.input(f"x{place}", *end)
+        for place, end in enumerate(ends)
+    ]
+    graph.op(kind, given, attrs, **({"edition": HOST} if edition else {}))
+    return graph.ops[-1]
+
+
+# By op: whether it is a host op, the inputs, the attributes, and whether numpy refuses what the rules refuse.
+REFUSED = [
+    ("Add", False, [ROW, ROW], {}, True),
+    ("Add", False, [ANY, ROW], {}, False),
+    ("Add", False, [("bf16", (None,)), ("bf16", (None,))], {}, False),
+    ("Exp", False, [ROW], {}, False),
+    ("MatMul", False, [ROWS, ROWS], {"transpose_a": True}, True),
+    ("MatMul", False, [ROWS, ROW], {"transpose_a": True}, False),
+    ("Add", True, [NUMBER, NUMBER], {}, True),
+    ("Add", True, [("s64", None), NUMBER], {}, False),
+    ("Range", True, [NUMBER, NUMBER, NUMBER], {}, True),
+    ("Range", True, [("f32", ()), ("f32", ()), ("f32", ())], {}, False),
+    ("NonZero", True, [ROW], {}, True),
+    ("NonZero", True, [("f32", ())], {}, False),
+    ("NonZero", True, [ANY], {}, False),
+    ("ReduceMax", True, [ROWS], {"axes": [1], "keep_dims": True}, True),
+    ("ReduceMax", True, [ANY], {"axes": [1], "keep_dims": True}, False),
+    ("ReduceMax", True, [ROWS, ONE], {"keep_dims": True}, False),
+    ("Reshape", True, [ROWS, numbers(-1)], {}, True),
+    ("Reshape", True, [ROWS, ONE], {}, False),
+    ("Slice", True, [ROW, ONE, ONE, numbers(0)], {}, True),
+    ("Slice", True, [ROW, ONE, ONE], {}, True),
+    ("Slice", True, [ROW, ONE, ONE, numbers(0), numbers(2)], {}, True),
+    ("Slice", True, [ROW, ONE, ONE, ONE], {}, False),
+    ("Slice", True, [ROW, ONE, ONE, numbers(0), ONE], {}, False),
+    ("Slice", True, [ROW, ("s64", (None,)), ("s64", (None,)), numbers(0)], {}, False),
+    ("Slice", True, [ROW, ONE, ("s64", (None,)), numbers(0)], {}, False),
+    ("Gather", True, [ROWS, ONE], {"axis": 0}, True),
+    ("Gather", True, [ANY, ONE], {"axis": 0}, False),
+    ("Concat", True, [ROW, ROW], {"axis": 0}, True),
+    ("Pad", True, [ROW, numbers(1, 1)], {"mode": "constant"}, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "is_host", "ends", "attrs", "refuses"), REFUSED)
+def test_ops_whose_shapes_numpy_examines(kind, is_host, ends, attrs, refuses):
+    assert _is_refused_by_numpy(op_of(kind, ends, attrs, is_host)) is refuses
+
+
+@pytest.mark.parametrize(
+    ("end", "rank", "shape"), [(ANY, 2, (None, None)), (ANY, 0, ()), (ANY, None, None), (ROWS, 2, (None, 3))]
+)
+def test_unknown_ranks_become_those_of_arrays(end, rank, shape):
+    op = op_of("Add", [end, end], {}, False)
+    ranked = _ranked(op, (rank, rank))
+    assert [tensor.shape for tensor in ranked.inputs] == [shape, shape]
+    assert (ranked.id, ranked.kind, ranked.name, ranked.outputs) == (op.id, op.kind, op.name, op.outputs)
+
+
+@pytest.mark.parametrize(
+    ("array", "fits"),
+    [(np.zeros((2, 3), F32), True), (np.zeros((2, 4), F32), False), (np.zeros((2, 3), np.float64), False)],
+)
+def test_a_loop_runs_in_c_on_what_its_body_is_compiled_for(array, fits):
+    repeat = object.__new__(Repeat)
+    repeat.names, repeat.types = ("s0", "i", "g0"), {"s0": (F32, (2, 3)), "i": (np.dtype(np.int64), ())}
+    course = SimpleNamespace(inputs=lambda number: {"s0": array, "i": np.array(number, np.int64)})
+    assert repeat._fits(course) is fits
+
+
+@pytest.mark.parametrize("names", [("going", "t0", "y0"), ("t0", "going", "y0"), ("y0", "t0", "going")])
+def test_the_condition_of_a_loop_is_written_last(names):
+    rounds = object.__new__(Rounds)
+    body = SimpleNamespace(same={name: name for name in names})
+    rounds._loop, rounds._checks, rounds.done = SimpleNamespace(body=body, names=("c0", "i", "s0")), True, 2
+    rounds._rows, rounds._slices = {"y0": np.zeros((4, 2), F32)}, {}
+    rounds._turns = {name: (np.zeros(2, F32), np.zeros(2, F32)) for name in names if name != "y0"}
+    rounds._captured, rounds._states = {"c0": np.zeros(3)}, [np.zeros(2, F32)]
+    rounds._numbers = np.zeros(4, np.int64)
+    places = rounds._places()
+    assert [*places][-1] == "going"
+    assert [place.step for place in (places["c0"], places["i"], places["s0"], places["y0"])] == [0, 8, 0, 8]
+    start = rounds._numbers.ctypes.data - 16
+    assert places["i"] == (start, start + 8, start + 8, 8)
+    first, second = (one.ctypes.data for one in rounds._turns["t0"])
+    assert places["t0"] == (first, second, first, 0)
+    assert places["s0"] == (rounds._states[0].ctypes.data, first, second, 0)
+    rows = rounds._rows["y0"].ctypes.data
+    assert places["y0"] == (rows, rows + 8, rows + 8, 8)
+
+
+def test_memories_of_variables_change_places():
+    graph = og.Graph()
+    variable = graph.variable("v", np.ones(2, F32))
+    graph.assign(variable, graph.add(variable, variable))
+    state = State(graph)
+    state.give_memory()
+    first, second = state.present["v"], next(iter(state.following.values()))
+    assert first is not second
+    for turn, present, following in ((1, second, first), (0, first, second), (1, second, first)):
+        state.exchange()
+        assert state.turn == turn
+        assert state.present["v"] is present
+        assert next(iter(state.following.values())) is following
+
+
+def value(dtype="f32", shape=(3, 40)):
+    return Value(0, og.DataType.of(dtype), shape, dense_of(shape), 0, "x")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_positive", "bounds"),
+    [
+        ("f32", True, (0, 9)),
+        ("f32", False, (-9, 9)),
+        ("bf16", True, (0, 9)),
+        ("s8", False, (-128, 127)),
+        ("u8", True, (0, 255)),
+        ("boolean", False, (0, 1)),
+    ],
+)
+def test_numbers_that_forms_of_a_step_are_compared_on(dtype, is_positive, bounds):
+    drawn = _numbers(value(dtype), 3, is_positive).astype(np.float64)
+    assert drawn.shape == (3, 40)
+    assert bounds[0] <= drawn.min() < drawn.max() <= bounds[1]
+    assert bool(drawn.min() < 0) is (bounds[0] < 0)
+
+
+class Comparison:
+    """A step with one input, whose result is written by ``write`` in its own form and in the canonical one."""
+
+    def __init__(self, shape, patch, write, parts=1):
+        self.filled, ends = [], [value(shape=shape), value(shape=shape)]
+        step = SimpleNamespace(n_inputs=1, pieces=(0, 1), _replace=lambda **_: step)
+        self.case = SimpleNamespace(
+            step=step, tensors=ends, parts=parts, divided=[parts > 1] * 2, threads=1, canonical=lambda part: step
+        )
+        patch.setattr(equal_bits, "_fill", lambda *_, is_positive: self.filled.append(is_positive))
+        patch.setattr(equal_bits, "_moved", lambda step, *_: step)
+
+        def plan(steps, threads, memory):
+            return SimpleNamespace(n_steps=1, run_steps=lambda *_: write(memory, len(self.filled)))
+
+        patch.setattr(equal_bits, "_plan", plan)
+
+
+@pytest.mark.parametrize(("shape", "draws"), [((2, 1 << 13), 2), ((2, 100), 32), ((1, 1 << 12), 2)])
+def test_steps_are_compared_on_positive_numbers_and_on_both_signs(shape, draws, monkeypatch):
+    comparison = Comparison(shape, monkeypatch, lambda *_: None)
+    assert agrees(comparison.case)
+    assert comparison.filled == [True, False] * (draws // 2)
+
+
+@pytest.mark.parametrize(("place", "draw", "agree"), [(1, 1, False), (2, 2, False), (0, 1, True)])
+def test_one_bit_tells_forms_of_a_step_apart(place, draw, agree, monkeypatch):
+    def write(memory, count):
+        if count == draw:
+            memory[place][0] = 1
+
+    assert agrees(Comparison((2, 100), monkeypatch, write).case) is agree
+
+
+def form(sizes, fits, steps=1):
+    parameters = SimpleNamespace(sizes=lambda dims: sizes)
+    return SimpleNamespace(
+        parameters=parameters, fits=lambda given: fits, schedule=SimpleNamespace(steps=range(steps)), threads=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("forms", "shape", "takes"),
+    [
+        ([], (3, 2), False),
+        ([form((3,), True)], (3, 2), True),
+        ([form((3,), True)], (3, 2, 1), False),
+        ([form((3,), False)], (3, 2), False),
+        ([form(None, True)], (3, 2), False),
+        ([form((3,), True), form(None, True)], (3, 2), True),
+    ],
+)
+def test_programs_with_open_sizes_take_what_fits_one_of_them(forms, shape, takes):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (None, 2))))
+    programs = OpenPrograms(graph, None, None, None)
+    programs._forms, programs._ranks = forms, (2,)
+    assert programs.takes({"x": shape}) is takes
+
+
+@pytest.mark.parametrize(
+    ("recipe", "threads", "used"), [("small", 2, 4), ("large", 2, 2), ("large", None, 4), ("other", 2, 2)]
+)
+def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, threads, used, monkeypatch):
+    class Partitioning(SimpleNamespace):
+        pass
+
+    class Counted:
+        before, counts = 1, []
+
+        def use(self, count):
+            self.counts.append(count)
+
+    monkeypatch.setattr(sized_program, "Partitioning", Partitioning)
+    monkeypatch.setattr(sized_program, "ThreadCount", Counted)
+    monkeypatch.setattr(sized_program, "restore_threads", lambda count: None)
+    monkeypatch.setattr(sized_program, "compile_recipes", lambda recipes, *_, **__: recipes)
+    Counted.counts = []
+    kind = SimpleNamespace(
+        recipe=SimpleNamespace(is_small=True) if recipe == "other" else Partitioning(is_small=recipe == "small"),
+        threads=threads,
+    )
+    program = object.__new__(SizedProgram)
+    options = SimpleNamespace(policy="fusion", fpmath_mode="strict", threads=None)
+    program._form = SimpleNamespace(
+        options=options, threads_of_steps=lambda: 4, kinds=[kind], lowered=None, schedule=None
+    )
+    program.compiled = 0
+    made = program._compiled([0], None)
+    assert Counted.counts == [used]
+    assert program.compiled == 1
+    assert made[0].made is kind.recipe
+
+
+@pytest.mark.parametrize(("first", "second", "same"), [((1, 2), (1, 2), True), ((1, 2), (1, 3), False)])
+def test_constants_are_compared_by_their_bytes(first, second, same):
+    one, two = np.array(first, F32), np.array(second, F32)
+    assert _has_bytes_of(one, two) is same
+    assert _has_bytes_of(one, one)
+
+
+@pytest.mark.parametrize(
+    ("options", "small"), [({}, True), ({"policy": "debug"}, False), ({"reproducible": True}, False)]
+)
+def test_parts_run_op_by_op_where_options_allow(options, small):
+    finder = object.__new__(ProgramFinder)
+    finder.options = CompileOptions("fusion", True, "strict", None)._replace(**options)
+    assert finder._may_be_small is small
+
+
+@pytest.mark.parametrize(("result", "noted"), [("y", ["y"]), (None, [])])
+@pytest.mark.parametrize("learns", [True, False])
+def test_results_of_quick_calls_are_noted_as_caches_to_come(learns, result, noted):
+    found, entry = [], SimpleNamespace(quick=lambda arrays, out: result, used=0)
+    growing = SimpleNamespace(growths=(), may_learn=learns, prepared=lambda *_, **__: None, note=found.append)
+    cache = SimpleNamespace(entries={((2,),): entry}, tick=lambda: 7)
+    assert dispatch(cache, growing, 1, (), lambda: None)((np.zeros(2),)) == result
+    assert found == (noted if learns else [])
+    assert entry.used == (7 if result else 0)
+
+
+def test_counters_of_a_cache_make_no_programs():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (None, 2))))
+    model = graph.compile()
+    model._programs.info()
+    assert "_open" not in vars(model._programs)
+    model(np.ones((3, 2), F32))
+    model(np.ones((4, 2), F32))
+    assert "_open" in vars(model._programs)
+    assert model.cache_info().reused == model._programs._open.reused
