@@ -55,6 +55,7 @@ DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
 MODELS = 12  # beside a model
+CHAINS = 14  # beside one
 # Those beside a model that reach conditions which no others of them reach, by their number.
 CHOSEN = Path(__file__).parents[1] / "corpus" / "near_models.txt"
 BASE_EDITION = "onednn-3.13"
@@ -219,6 +220,16 @@ def patterns():
         drawn = Random(name).sample(range(len(beside)), min(MODELS, len(beside)))
         for one in [proto, *[beside[number] for number in sorted({*drawn, *chosen.get(name, ())})]]:
             yield name, outcome(onegraph.onnx.load, one)
+
+
+def rewritten():
+    """Chains of ops that patterns may replace, and chains beside them."""
+    from tests.lowering import test_near_patterns as cases
+
+    for name in cases.CASES:
+        plain = cases.built(name, with_patterns=False)
+        for graph in (plain, *near(plain, Random(name), CHAINS)):
+            yield name, outcome(cases.rewritten, graph)
 
 
 def translations():
@@ -409,7 +420,7 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, patterns, specified),
+        *(gradients, nodes, models, patterns, rewritten, specified),
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }
