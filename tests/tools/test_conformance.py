@@ -175,8 +175,11 @@ def test_machine_verdicts_follow_the_instructions_of_the_cpu(results, findings):
 
 
 @pytest.mark.skipif(LIBRARY[:2] > (3, 3), reason="the text is that of the oneAPI specification 1.4")
-def test_probes_the_printed_text():
+def test_probes_the_printed_text(monkeypatch):
+    command, started = worker_process.command, []
+    monkeypatch.setattr(worker_process, "command", lambda module: started.append(module) or command(module))
     run = conformance.run(edition("oneapi-1.4"), ["SoftPlus", "AvgPoolBackward", "StaticReshape"], workers=1)
+    assert len(started) == 1, "the process of the first uses goes on with the changed ones"
     found = {finding.id: finding for finding in run.findings}
     beta = found["text:correction:soft_plus_beta"]
     assert beta.ops == ("SoftPlus",)

@@ -60,26 +60,26 @@ def run(
     schemas = [schema for kind, schema in edition.schemas.items() if kind in (names or edition.schemas)]
     skipped = {schema.kind: reason for schema in schemas if (reason := _reason_to_skip(schema, newer))}
     tried = [PageOfOp(edition, schema) for schema in schemas if schema.kind not in skipped]
-    runner = Runner(workers or os.cpu_count() or 1, callback("progress", progress))
-    uses = [probe for page in tried for probe in valid_uses(page, VERSION)]
-    outcomes = runner.run([probe.request() for probe in uses])
-    right, failing = _split(uses, outcomes)
-    more = [
-        Probe(page, "valid use", "completed", use.label, TAKEN, use, use.arguments())
-        for page in tried
-        for use in _completions(page, failing.get(page.base.kind, []))
-    ]
-    also, _ = _split(more, runner.run([probe.request() for probe in more]))
-    # What a completed use adds is what its failing use lacks.
-    cures = {(use.kind, use.source): use for found in also.values() for use in found}
-    probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses] + more
-    for page in tried:
-        kind = page.base.kind
-        controls = _best_first([*right.get(kind, []), *also.get(kind, [])])
-        if controls or failing.get(kind):
-            probes += Changes(page, controls, failing.get(kind, [])).probes()
-    outcomes = runner.run([probe.request() for probe in probes])
-    return Run(edition, tried, judge(probes, outcomes, runner, VERSION), skipped, VERSION)
+    with Runner(workers or os.cpu_count() or 1, callback("progress", progress)) as runner:
+        uses = [probe for page in tried for probe in valid_uses(page, VERSION)]
+        outcomes = runner.run([probe.request() for probe in uses])
+        right, failing = _split(uses, outcomes)
+        more = [
+            Probe(page, "valid use", "completed", use.label, TAKEN, use, use.arguments())
+            for page in tried
+            for use in _completions(page, failing.get(page.base.kind, []))
+        ]
+        also, _ = _split(more, runner.run([probe.request() for probe in more]))
+        # What a completed use adds is what its failing use lacks.
+        cures = {(use.kind, use.source): use for found in also.values() for use in found}
+        probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses] + more
+        for page in tried:
+            kind = page.base.kind
+            controls = _best_first([*right.get(kind, []), *also.get(kind, [])])
+            if controls or failing.get(kind):
+                probes += Changes(page, controls, failing.get(kind, [])).probes()
+        outcomes = runner.run([probe.request() for probe in probes])
+        return Run(edition, tried, judge(probes, outcomes, runner, VERSION), skipped, VERSION)
 
 
 def _reason_to_skip(schema: Schema, newer: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def probing_worker() -> Worker:
 
 
 class Runner:
-    """Runs requests and keeps their outcomes, so that equal requests run once.
+    """Runs requests and keeps outcomes, so that equal requests run once. As a context manager, it ends its processes.
 
     Args:
         workers: number of processes.
@@ -29,6 +29,14 @@ class Runner:
     def __init__(self, workers: int, progress: Callable[[int, int], None]) -> None:
         self._workers, self._progress = workers, progress
         self._known: dict[str, Outcome] = {}
+        self._idle: list[Worker] = []
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._idle:
+            worker.close()
 
     def run(self, requests: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         """The outcome of each request.
@@ -40,7 +48,9 @@ class Runner:
         new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._known}
         before = len(self._known)
         total = before + len(new)
-        outcomes = run_all(list(new.values()), self._workers, lambda done: self._progress(before + done, total))
+        outcomes = run_all(
+            list(new.values()), self._workers, lambda done: self._progress(before + done, total), idle=self._idle
+        )
         self._known.update(zip(new, outcomes, strict=True))
         return [self._known[key] for key in keys]
 
@@ -50,10 +60,12 @@ def run_all(
     workers: int,
     progress: Callable[[int], None] = lambda done: None,
     make_worker: Callable[[], Worker] = probing_worker,
+    idle: list[Worker] | None = None,
 ) -> list[Outcome]:
     """Run every request; ``progress`` is called with the number of requests done.
 
-    An exception, such as KeyboardInterrupt, ends the workers and drops the requests that wait.
+    An exception, such as KeyboardInterrupt, kills the workers and drops the requests that wait. The workers come from
+    ``idle`` and return there, for the next call; without this list, they end.
 
     Raises:
         UnsupportedError: no worker process can be started.
@@ -67,7 +79,8 @@ def run_all(
     running: list[Worker] = []
 
     def serve() -> None:
-        worker = make_worker()
+        with lock:
+            worker = idle.pop() if idle else make_worker()
         running.append(worker)
         try:
             while not stopped.is_set():
@@ -81,7 +94,10 @@ def run_all(
                     outcomes[index] = outcome
                     progress(len(outcomes))
         finally:
-            worker.close()
+            if idle is None:
+                worker.close()
+            else:
+                idle.append(worker)
 
     count = max(1, min(workers, len(requests)))
     with ThreadPoolExecutor(count) as pool:
