@@ -132,6 +132,19 @@ class ProgramFinder:
         program = self.find({}).program if self._is_static else None
         return program if isinstance(program, Program) else None
 
+    @property
+    def takes_shapes(self) -> bool:
+        """Whether the shapes of the inputs alone decide the program of a call."""
+        return not self._is_static and not self.value_inputs and self._interface.state is None
+
+    def program_for(self, shapes: Sequence[tuple[int, ...]]) -> Program | None:
+        """The program for these shapes of the inputs, if there is one already."""
+        entry = self.cache.entries.get(tuple(shapes))
+        if entry is None or not isinstance(entry.program, Program):
+            return None
+        entry.used = self.cache.tick()
+        return entry.program
+
     def find(self, inputs: Arrays, room: int | None = None) -> Entry:
         """The entry for the shapes of these arrays.
 

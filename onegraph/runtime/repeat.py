@@ -15,7 +15,6 @@ from ..arrays.ndarrays import aligned_empty
 from ..ir.op import Array
 from ..native.library import address_of, ffi, lib
 from ..opset.schema import Call
-from ..opset.shapes import known_dims
 from ..reference.host.control import Course
 from .plan import plan_error
 from .program import Program
@@ -54,6 +53,9 @@ class Repeatable(Protocol):
     def slices(self) -> dict[int, Slice]:
         """By id of result, the slices that the number of the iteration chooses."""
 
+    def program(self, inputs: Mapping[str, Array]) -> Program | None:
+        """The program for the shapes of these arrays, if there is one already."""
+
 
 CHUNK = 4096  # iterations of one call into C
 ENOUGH = 50_000_000  # nanoseconds of one call into C, during which interrupts wait
@@ -86,29 +88,40 @@ class Repeat:
 
     def __init__(self, call: Call, body: Repeatable, program: Program, slices: Mapping[str, Slice]) -> None:
         self.body, self._program, self._slices = body, program, slices
-        placed, ends = program.placement, (*program.graph.inputs.items(), *program.graph.outputs.items())
+        placed = program.placement
         self.names = tuple(program.graph.inputs)
         self.slots = {name: placed.slots[tensor.id] for name, tensor in program.graph.inputs.items()}
         self.slots.update((name, placed.slots[number]) for name, number in placed.direct)
-        self.types = {name: (tensor.dtype.numpy, known_dims(tensor.shape)) for name, tensor in ends}
+        inputs = {name: placed.values[tensor.id] for name, tensor in program.graph.inputs.items()}
+        self.types = {name: (value.dtype.numpy, tuple(value.shape)) for name, value in inputs.items()}
+        self.types.update((end.name, (end.dtype.numpy, tuple(end.shape))) for end in placed.outputs())
         self.n_results = (call.n_outputs or 0) - call.s64("n_states")
 
     @classmethod
     def of(cls, call: Call, body: Repeatable) -> Repeat | None:
         """What runs a loop in C; None if its body needs more than one call into C, or only renames values."""
-        count = call.s64("n_states")
-        results = {f"y{number}" for number in range((call.n_outputs or 0) - count)}
-        is_moved = any(source != f"s{name[1:]}" for name, source in body.passed.items() if name.startswith("t"))
-        is_fixed = any(name.startswith("t") for name in body.fixed) or "going" in body.passed
-        if not body.same or is_moved or is_fixed or results & {*body.passed, *body.fixed}:
+        if not may_repeat(body):
             return None
         slices = body.slices()
         names = {f"g{number}": result for number, result in enumerate(slices)}
         executable = body.compiled(names) if names else body.executable
         program = None if executable is None else executable._programs.only_program()
+        return cls.of_program(call, body, program, {name: slices[result] for name, result in names.items()})
+
+    @classmethod
+    def of_program(
+        cls, call: Call, body: Repeatable, program: Program | None, slices: Mapping[str, Slice]
+    ) -> Repeat | None:
+        """What runs a loop by a program of its body; None if that needs more than one call into C."""
         if program is None or not program.in_c or program.owner_thread is not None:
             return None
-        return cls(call, body, program, {name: slices[result] for name, result in names.items()})
+        repeat = cls(call, body, program, slices)
+        return repeat if repeat._is_steady() else None
+
+    def _is_steady(self) -> bool:
+        """Whether the states have the same shapes after an iteration as before it."""
+        afters = {f"s{name[1:]}": source for name, source in self.body.same.items() if name[0] == "t"}
+        return all(self.types[state] == self.types[end] for state, end in afters.items() if state in self.types)
 
     def run(self, course: Course, results: Sequence[Array] | None) -> tuple[Sequence[Array] | None, int]:
         """The last states and the results of all iterations, and how many iterations have run.
@@ -152,6 +165,37 @@ class Repeat:
         return all(array.shape == shape and array.dtype == dtype for array, (dtype, shape) in types)
 
 
+class OpenRepeat:
+    """The iterations of a loop whose body is compiled for the shapes that come.
+
+    Args:
+        call: the op.
+        body: its body.
+    """
+
+    def __init__(self, call: Call, body: Repeatable) -> None:
+        self._call, self._body = call, body
+        self._last: tuple[Program, Repeat | None] | None = None
+
+    def run(self, course: Course, results: Sequence[Array] | None) -> tuple[Sequence[Array] | None, int]:
+        """As :meth:`Repeat.run`; no iteration runs if there is no program for these shapes yet."""
+        if course.limit <= 0 or not course.goes:
+            return NONE_RAN
+        program, last = self._body.program(course.inputs(0)), self._last
+        if program is None:
+            return NONE_RAN
+        if last is None or last[0] is not program:
+            self._last = last = program, Repeat.of_program(self._call, self._body, program, {})
+        return NONE_RAN if last[1] is None else last[1].run(course, results)
+
+
+def may_repeat(body: Repeatable) -> bool:
+    """Whether a body computes something, and each state and the condition unless they stay as they are."""
+    is_moved = any(source != f"s{name[1:]}" for name, source in body.passed.items() if name.startswith("t"))
+    is_fixed = any(name.startswith("t") for name in body.fixed) or "going" in body.passed
+    return bool(body.same) and not is_moved and not is_fixed
+
+
 class Rounds:
     """One run of a loop.
 
@@ -186,7 +230,12 @@ class Rounds:
         self._rows: dict[str, Array] = {}  # by output of the body, the slices of all iterations
         self._turns: dict[str, tuple[Array, Array]] = {}  # by output of the body, the memory that it has in turn
         for number in range(loop.n_results):
-            self._rows.setdefault(same_as[f"y{number}"], self._memory(number, results))
+            source = same_as.get(f"y{number}")
+            if source is not None and source not in self._rows:
+                self._rows[source] = self._memory(number, results)
+        for source in self._kept():
+            if source not in self._rows:
+                self._rows[source] = self._new_memory(source)
         for name in {*same_as.values()} - {*self._rows}:
             dtype, shape = loop.types[name]
             self._turns[name] = aligned_empty(shape, dtype), aligned_empty(shape, dtype)
@@ -194,13 +243,24 @@ class Rounds:
     def _memory(self, number: int, results: Sequence[Array] | None) -> Array:
         """Memory for the slices of a result: that of the result itself, if it lies as the slices are made."""
         course, index = self._course, len(self._course.states) + number
-        dtype, shape = self._loop.types[self._loop.body.same[f"y{number}"]]
+        source = self._loop.body.same[f"y{number}"]
+        _, shape = self._loop.types[source]
         if results is not None and not self._checks and course.lies_as_made(number):
             target = results[index]
             if target.shape == (self._limit, *shape) and target.flags.c_contiguous:
                 return target
-        rows = min(self._limit, CHUNK) if self._checks else self._limit
-        return aligned_empty((rows, *shape), dtype)
+        return self._new_memory(source)
+
+    def _new_memory(self, source: str) -> Array:
+        """Memory for what an output of the body is in all iterations."""
+        dtype, shape = self._loop.types[source]
+        return aligned_empty((min(self._limit, CHUNK) if self._checks else self._limit, *shape), dtype)
+
+    def _kept(self) -> list[str]:
+        """The outputs of the body that are states, of which a result has what they were before each iteration."""
+        body = self._loop.body
+        states = [f"t{source[1:]}" for end, source in body.passed.items() if end[0] == "y" and source[0] == "s"]
+        return [body.same[state] for state in states if state in body.same]
 
     def all(self, frame: Frame) -> bool:
         """Run all iterations; returns False, and runs none, if memory does not lie as the body needs it."""
@@ -280,7 +340,8 @@ class Rounds:
     def states(self) -> list[Array]:
         """The last states."""
         states_after, last = list[Array](), self.done - 1
-        for number, state in enumerate(self._states):
+        for number, state in enumerate(self._course.states):
+            assert state is not None
             name = self._loop.body.same.get(f"t{number}")
             rows = self._rows.get(name or "")
             states_after.append(
@@ -290,9 +351,27 @@ class Rounds:
 
     def finish(self) -> Sequence[Array]:
         """The last states, and the results."""
-        same_as, count = self._loop.body.same, self._loop.n_results
-        slices = [self._rows[same_as[f"y{number}"]][: self.done] for number in range(count)]
+        slices = map(self._slices_of, range(self._loop.n_results))
         return [*self.states(), *[self._course.laid(number, slice_) for number, slice_ in enumerate(slices)]]
+
+    def _slices_of(self, number: int) -> Array:
+        """The slices of a result: what the body has computed, or what it has passed on."""
+        body, course, name = self._loop.body, self._course, f"y{number}"
+        if name in body.same:
+            return self._rows[body.same[name]][: self.done]
+        source = body.passed.get(name, "")
+        if source == "i":
+            return np.arange(self.done)
+        if source[:1] == "x":
+            return np.array(course.scanned[int(source[1:])][: self.done])
+        state = course.states[int(source[1:])] if source[:1] == "s" else None
+        after = body.same.get(f"t{source[1:]}") if state is not None else None
+        if state is not None and after is not None:
+            later = self._rows[after][: self.done - 1]
+            return np.concatenate([state[None], later]) if len(later) else np.array(state[None])
+        values = {**course.given, **body.values}
+        value = state if state is not None else body.fixed[name] if name in body.fixed else values[source]
+        return np.array(np.broadcast_to(value, (self.done, *value.shape)))
 
 
 def _still(array: Array) -> Moving:

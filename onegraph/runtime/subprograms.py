@@ -21,7 +21,8 @@ from ..opset.signature import Shape
 from ..reference.host.control import Course, branch, iterate
 from ..transform.with_values import with_values
 from .op_by_op import ExaminedOp
-from .repeat import Repeat, Slice
+from .program import Program
+from .repeat import OpenRepeat, Repeat, Slice, may_repeat
 
 FOR_SHAPES = "onegraph.lowering.for_shapes"
 MOST_BODIES = 64  # that are shared
@@ -87,10 +88,24 @@ class CompiledBody:
                 continue
             (source, _), (result,) = op.inputs, op.outputs
             name = names.get(source.id) if source is not None else None
+            if result.id in self._ends:  # the program writes it
+                continue
             if source is None or not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
                 continue
             slice_by_id[result.id] = Slice(source.value if name is None else name, int(op.attrs.get("axis", 0)))  # type: ignore[arg-type]
         return slice_by_id
+
+    @property
+    def takes_shapes(self) -> bool:
+        """Whether the body is compiled for the shapes that come, and not at once."""
+        return self.executable is not None and self.executable._programs.takes_shapes
+
+    def program(self, inputs: Mapping[str, Array]) -> Program | None:
+        """The program of the body for the shapes of these arrays, if there is one already."""
+        executable = self.executable
+        if executable is None:
+            return None
+        return executable._programs.program_for([inputs[name].shape for name in executable._names])  # type: ignore[no-any-return]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the body by name, for arrays by the names of its inputs; some may share memory with these."""
@@ -164,7 +179,7 @@ class Control:
         schema, types = schema_of(op), [None if input_ is None else input_.type for input_ in op.inputs]
         self._call = Call(schema, op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
         self._bodies: dict[str, CompiledBody] = {}
-        self._repeat: Repeat | None = None
+        self._repeat: Repeat | OpenRepeat | None = None
 
     def compile(self, all_bodies: Bodies) -> None:
         """Compile the bodies as the program around them is compiled."""
@@ -175,8 +190,11 @@ class Control:
         except ValueError as error:
             raise self._named(error) from None
         if self.op.kind == "Loop":
-            self._repeat = Repeat.of(self._call, bodies["body"])
-        if self._repeat is None:
+            body = bodies["body"]
+            self._repeat = Repeat.of(self._call, body)
+            if self._repeat is None and body.takes_shapes and may_repeat(body):
+                self._repeat = OpenRepeat(self._call, body)
+        if not isinstance(self._repeat, Repeat):
             _ = [body.executable for body in bodies.values()]
         self._bodies = bodies
 

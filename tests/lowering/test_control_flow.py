@@ -11,6 +11,7 @@ from helpers.onnx_compare import by_runtime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
+from onegraph.runtime.subprograms import CompiledBody  # noqa: E402
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node = helper.make_node
@@ -144,6 +145,31 @@ def grows():
     )
 
 
+def passes_on(size, axis=0, trips=None):
+    """A body that returns what it reads: a state before it changes, one that stays, a slice, a value, its number."""
+    inputs = [("s", FLOAT, []), ("k", FLOAT, []), ("p", FLOAT, [4])]
+    names = {"s": "before", "k": "stays", "p": "slice", "w": "value", "c": "constant"}
+    nodes = [node("ReduceSum", ["p"], ["t"], keepdims=0), node("Add", ["s", "t"], ["s2"])]
+    nodes += [node("Identity", [name], [result]) for name, result in names.items()] + [node("Identity", ["k"], ["k2"])]
+    ends = [("s2", FLOAT, []), ("k2", FLOAT, []), *[(name, FLOAT, None) for name in names.values()]]
+    if trips is not None:
+        nodes = [node("Gather", ["x", "i"], ["p"], axis=0), *nodes, node("Identity", ["i"], ["number"]), GOES]
+        inputs, ends = [*STATE, *inputs[:2]], [("co", BOOL, []), *ends, ("number", INT, None)]
+    body = graph(nodes, inputs, ends, {"c": numbers(2)})
+    outputs = [f"y{number}" for number in range(len(ends) - (trips is not None))]
+    feeds = {"s0": numbers(), "k0": numbers(), "x": numbers(*((size, 4) if axis == 0 else (4, size))), "w": numbers(2)}
+    if trips is None:
+        results = {"scan_output_axes": [0, 0, axis, 0, 0], "scan_output_directions": [1, 0, 0, 0, 1]}
+        one = node("Scan", ["s0", "k0", "x"], outputs, body=body, num_scan_inputs=1, scan_input_axes=[axis], **results)
+    else:
+        one, feeds["M"] = node("Loop", ["M", "", "s0", "k0"], outputs, body=body), np.array(trips)
+    ports_in = [(name, INT if name == "M" else FLOAT, [*value.shape]) for name, value in feeds.items()]
+    ports_out = [(name, FLOAT, None) for name in outputs]
+    if trips is not None:
+        ports_out[-1] = (outputs[-1], INT, None)
+    return model([one], ports_in, ports_out), feeds
+
+
 def appends(insert=True, join="ConcatFromSequence", **attrs):
     """A loop that adds a tensor to a sequence in each iteration, as exported decoders do."""
     nodes = [node("Mul", ["a", "h"], ["a2"]), node("SequenceInsert", ["q", "a2"], ["q2"]), GOES]
@@ -212,6 +238,10 @@ CASES = {
     "loop: columns": reads_rows(1),
     "loop: swapped states": swaps(),
     "loop: a state grows": grows(),
+    "loop: passes on": passes_on(6, trips=5),
+    "loop: passes on once": passes_on(6, trips=1),
+    "scan: passes on": passes_on(6),
+    "scan: passes on reversed": passes_on(6, axis=1),
     "scan": scan(300),
     "scan: open": scan(7, known=False),
     "scan: reversed": scan(300, **SCANNED),
@@ -235,6 +265,45 @@ def test_control_flow_agrees_with_onnx_runtime(proto, arrays):
     executable = loaded.compile()
     compared(proto, arrays, executable)
     compared(proto, arrays, executable)  # memory of the first run is used again
+
+
+IN_C = ["loop", "loop: of a condition", "loop: rows", "loop: passes on", "scan: passes on", "scan: passes on reversed"]
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_iterations_run_in_c(name, monkeypatch):
+    proto, arrays = CASES[name]
+    executable = onegraph.onnx.load(proto).compile()
+    monkeypatch.setattr(CompiledBody, "run", lambda body, inputs: pytest.fail("an iteration ran in Python"))
+    compared(proto, arrays, executable)
+
+
+def after_contents():
+    """A loop over rows whose number contents decide: its body takes the shapes that come."""
+    one = loop([node("Mul", ["a", "h"], ["a2"])], [("a", "a2")], ["a2"])
+    one.input[-1] = "rows"
+    nodes = [node("Compress", ["x", "which"], ["rows"], axis=0), one]
+    ends = [(name, FLOAT, None) for name in one.output]
+    return model(nodes, [("x", FLOAT, [8, 4]), ("which", BOOL, [8]), ("M", INT, [])], ends, HALF)
+
+
+def test_iterations_of_shapes_that_came_before_run_in_c(monkeypatch):
+    proto, x = after_contents(), numbers(8, 4)
+    executable, run, count = onegraph.onnx.load(proto).compile(), CompiledBody.run, []
+    monkeypatch.setattr(CompiledBody, "run", lambda body, inputs: (count.append(1), run(body, inputs))[1])
+    for size, calls in ((3, 7), (3, 0), (5, 7), (3, 0), (5, 0)):
+        count.clear()
+        compared(proto, {"x": x, "which": np.arange(8) < size, "M": np.array(7)}, executable)
+        assert len(count) == calls
+
+
+def test_a_state_that_grows_after_shapes_that_came_before():
+    proto, arrays = grows()
+    executable = onegraph.onnx.load(proto, shapes={"a_first": [None, 3]}).compile()
+    for size in (2, 1, 2, 3):
+        first = numbers(size, 3)
+        found = executable(**{**arrays, "a_first": first})
+        np.testing.assert_array_equal(found, np.concatenate([first, *[found[-1:]] * 5]))
 
 
 @pytest.mark.parametrize("name", ["if: convolutions", "nested", "loop", "scan: reversed", "loop: a state grows"])
