@@ -14,7 +14,7 @@ import numpy as np
 import onegraph as og
 from onegraph.opset.editions.registry import edition
 
-KEPT = Path(__file__).parents[1] / "corpus" / "programs.jsonl"
+KEPT = Path(__file__).parents[1] / "recorded" / "programs.jsonl"
 
 
 def kept_graphs():

@@ -57,7 +57,7 @@ GRAPHS = 12  # random ones
 MODELS = 12  # beside a model
 CHAINS = 14  # beside one
 # Those beside a model that reach conditions which no others of them reach, by their number.
-CHOSEN = Path(__file__).parents[1] / "corpus" / "near_models.txt"
+CHOSEN = Path(__file__).parents[1] / "recorded" / "near_models.txt"
 BASE_EDITION = "onednn-3.13"
 DIFFERENTIATED = [*((case, BASE_EDITION) for case in BASE_CASES), *((case, HOST) for case in HOST_CASES)]
 DAMAGES = 30  # places of a file

@@ -20,6 +20,7 @@ from ..node import AtenNode, NotLowered, lowers
 # By PyTorch's reduction: that of the ops, and what changes nothing.
 REDUCTIONS = {"sum": ("add", 0), "add": ("add", 0), "prod": ("mul", 1), "multiply": ("mul", 1)}
 LARGEST = 2  # PyTorch's number for the mode of an embedding bag
+BAG_MODES = "Sum", "Mean", "Max"  # by that number
 EXTREMES = {"amax": "max", "amin": "min"}
 
 
@@ -188,7 +189,7 @@ def embedding_bag(node: AtenNode) -> list[Value | None]:
     if node["per_sample_weights"] is not None:
         rows = binary(emit, "Multiply", rows, unsqueeze(emit, node.value("per_sample_weights"), [1]))
     ends = concat(emit, [ends, numbers(count)], 0)
-    result = reduced_bags(emit, ("ReduceSum", "ReduceMean", "ReduceMax")[mode], rows, ends)
+    result = reduced_bags(emit, f"Reduce{BAG_MODES[mode]}", rows, ends)
     if mode == LARGEST:  # of no rows, it is 0
         is_empty = binary(emit, "Equal", part(emit, ends, 0, 1, bags + 1), part(emit, ends, 0, 0, bags))
         result = select(emit, reshape(emit, is_empty, [bags, 1]), np.zeros((), node.result_dtype.numpy), result)
