@@ -17,7 +17,7 @@ PEERS = {
 }
 # What the environment of a benchmark calls the packages of the peers.
 PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
-# What compiles in the benchmark of torch.compile; the last one of a row counts, which is faster where weights are frozen.
+# What compiles in the benchmark of torch.compile; the last one of a row counts, which has frozen weights.
 COMPILED = {"Inductor": "torch compiled", "Inductor, freezing": "torch compiled"}
 MISSING = "-"
 

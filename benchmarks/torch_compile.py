@@ -59,7 +59,9 @@ def contenders(setup: TorchSetup) -> list[str]:
     """The names of those that take part, onegraph first."""
     if not peers.installed("torch"):
         return ["onegraph"]
-    absent = {*(FOR_INFERENCE if setup.training else FOR_TRAINING), *(() if peers.installed("openvino") else ("OpenVINO",))}
+    absent = {*(FOR_INFERENCE if setup.training else FOR_TRAINING)}
+    if not peers.installed("openvino"):
+        absent.add("OpenVINO")
     return [runner for runner in RUNNERS if runner not in absent]
 
 
