@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.compiler.kernels.softmax import OTHER_AXES
+from onegraph.compiler.kernels.softmax import IN_LESS_TIME, OTHER_AXES
 
 pytestmark = pytest.mark.library
 TESTED_KERNELS = ("log_softmax", "softmax")
@@ -67,6 +67,35 @@ def test_one_element_along_the_axis_is_one_or_nan():
     for axis in (0, 1):
         assert graph("SoftMax", "f32", x.shape, axis).compile()(x).tolist()[0][0][:2] == [1, 1]
         assert np.isnan(graph("SoftMax", "f32", x.shape, axis).compile()(x)[0, 0, 2:]).all()
+
+
+@pytest.mark.parametrize("width", [1, 7, 16, 17, 63, 64, 65, 130, 300, 1100])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_rows_of_each_width_are_those_of_float64(dtype, width):
+    x = (RNG.standard_normal((35, width)) * 4).astype(og.DataType(dtype).numpy)
+    x[3, 0], x[20] = np.nan, -np.inf
+    for kind in ("SoftMax", "LogSoftmax"):
+        result = graph(kind, dtype, x.shape, 1).compile(threads=1)(x).astype(np.float64)
+        tolerance = 2 * TOLERANCES[dtype] if kind == "LogSoftmax" else 0
+        np.testing.assert_allclose(
+            result, expected(x.astype(np.float64), 1, kind), rtol=tolerance, atol=TOLERANCES[dtype]
+        )
+
+
+def test_log_softmax_of_a_sure_label_keeps_its_digits():
+    x = np.float32([[20, 0, 5], [0, 15, 0], [3, 3, 3]])
+    result = graph("LogSoftmax", "f32", x.shape, 1).compile()(x)
+    np.testing.assert_allclose(result, expected(x.astype(np.float64), 1, "LogSoftmax"), rtol=3e-7)
+
+
+def test_long_rows_are_by_the_kernel_unless_the_library_reads_their_result():
+    assert IN_LESS_TIME in str(graph("SoftMax", "f32", (64, 100), -1).compile().report())
+    for shape in ((64, 90), (20, 100)):
+        assert IN_LESS_TIME not in str(graph("SoftMax", "f32", shape, -1).compile().report())
+    g = og.Graph()
+    shares = g.op("SoftMax", [g.input("x", "f32", (2, 64, 100))], {"axis": -1})
+    g.output("y", g.op("MatMul", [shares, g.input("w", "f32", (2, 100, 8))]))
+    assert IN_LESS_TIME not in str(g.compile().report())
 
 
 def test_the_library_keeps_the_last_axis_and_other_modes():

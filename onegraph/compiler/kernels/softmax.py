@@ -17,6 +17,7 @@ from .native import Numbers
 from .registry import LOG_SOFTMAX, SOFTMAX
 
 MANY = 2048  # elements; the library may fuse fewer of them with their neighbours
+IN_LESS_TIME = "by onegraph: the library takes longer, and loses NaN"
 OTHER_AXES = "by onegraph: the library has a reference kernel only, unless the axis is the last one"
 
 
@@ -25,11 +26,17 @@ def _numbers(step: Step) -> Numbers:
     return {"axis": step.part.call.s64("axis") % len(step.part.types[0].shape or ())}
 
 
-def _is_for_other_axes(call: Call) -> bool:
-    """Whether a SoftMax has one result, which is NaN for a row of -inf, and no kernel in the library."""
+def has_plain_result(call: Call) -> bool:
+    """Whether a SoftMax of known sizes has one result, which is NaN for a row of -inf."""
     shape = call.inputs[0] and call.inputs[0].shape
     has_mode = call.schema.has_attribute("mode") and call.has("mode")
-    if not shape or None in shape or len(call.output_types) > 1 or has_mode:
+    return bool(shape) and None not in (shape or ()) and len(call.output_types) == 1 and not has_mode
+
+
+def _is_for_other_axes(call: Call) -> bool:
+    """Whether the library has no kernel for a SoftMax of one result."""
+    shape = call.inputs[0] and call.inputs[0].shape
+    if not shape or not has_plain_result(call):
         return False
     dims, axis = known_dims(shape), call.s64("axis") % len(shape)
     return math.prod(dims[axis + 1 :]) > 1 or (dims[axis] == 1 and math.prod(dims) >= MANY)
@@ -37,8 +44,10 @@ def _is_for_other_axes(call: Call) -> bool:
 
 # In the place of the library, where sizes are open.
 OPEN_SOFTMAX = Kernel("softmax", COMPILED_ANEW, "open softmax", numbers=_numbers, fails=OutOfMemoryError)
+LAST_SOFTMAX = Kernel("softmax", IN_LESS_TIME, "last softmax", numbers=_numbers, fails=OutOfMemoryError)
 KERNELS = (
     OPEN_SOFTMAX,
+    LAST_SOFTMAX,
     Kernel("log_softmax", DIGITS, LOG_SOFTMAX, ("LogSoftmax",), numbers=_numbers, fails=OutOfMemoryError),
     Kernel(
         "softmax",

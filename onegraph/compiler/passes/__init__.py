@@ -16,6 +16,7 @@ from .coded_attention import attend_codes
 from .codes import compute_on_codes
 from .constants import fold_constants
 from .label_gradients import add_at_labels
+from .last_softmax import take_last_softmax
 from .late_casts import cast_behind_norms
 from .moved_codes import move_codes
 from .narrow_groups import join_groups
@@ -87,6 +88,7 @@ PASSES = (
     Pass("narrow_groups", join_groups, "the library has no AVX2 kernel for groups of few channels"),
     Pass("product_weights", skew_weights, "the AVX2 kernel packs no weights at aligned addresses"),
     Pass("open_steps", take_open_steps, "the library compiles a step for each size"),
+    Pass("last_softmax", take_last_softmax, "the library's SoftMax takes longer, and loses NaN"),
     Pass("special_values", keep_special_values, "some kernels of the library lose NaN or an infinity", _always),
     Pass("row_leaks", mark_leaks, "some kernels of the library let NaN and infinities into other rows", _always),
     Pass("pointwise", join_elementwise, "the library's fusions have one result"),

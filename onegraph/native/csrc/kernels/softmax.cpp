@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -45,17 +47,25 @@ using Floats = float __attribute__((vector_size(32)));
 using Integers = int __attribute__((vector_size(32)));
 using Doubles = double __attribute__((vector_size(64)));
 using Longs = long long __attribute__((vector_size(64)));
-constexpr std::size_t PART = 8, PARTS = LANES / PART; // of the lanes
+constexpr std::size_t PART = 8; // lanes of a vector
 
 ONEGRAPH_INLINE Floats larger_ones(Floats x, Floats most) {
     return ((x > most) | (x != x)) ? x : most;
 }
 
+// One number in all lanes. A function of the standard library is compiled for any CPU, and called.
+template <std::size_t lanes>
+ONEGRAPH_INLINE void fill(float *numbers, float number) {
+    for (std::size_t j = 0; j < lanes; j++)
+        numbers[j] = number;
+}
+
 // The largest number, or the sum in f64, of all lanes: half of them at a time, in registers.
-ONEGRAPH_INLINE float largest_of(const float *lanes) {
-    Floats parts[PARTS];
-    __builtin_memcpy(parts, lanes, sizeof parts);
-    for (std::size_t half = PARTS / 2; half > 0; half /= 2)
+template <std::size_t lanes>
+ONEGRAPH_INLINE float largest_of(const float *numbers) {
+    Floats parts[lanes / PART];
+    __builtin_memcpy(parts, numbers, sizeof parts);
+    for (std::size_t half = lanes / PART / 2; half > 0; half /= 2)
         for (std::size_t j = 0; j < half; j++)
             parts[j] = larger_ones(parts[j + half], parts[j]);
     Floats most = parts[0];
@@ -64,14 +74,15 @@ ONEGRAPH_INLINE float largest_of(const float *lanes) {
     return larger(most[1], most[0]);
 }
 
-ONEGRAPH_INLINE double sum_of(const float *lanes) {
-    Doubles sums[PARTS];
-    for (std::size_t j = 0; j < PARTS; j++) {
+template <std::size_t lanes>
+ONEGRAPH_INLINE double sum_of(const float *numbers) {
+    Doubles sums[lanes / PART];
+    for (std::size_t j = 0; j < lanes / PART; j++) {
         Floats part;
-        __builtin_memcpy(&part, lanes + j * PART, sizeof part);
+        __builtin_memcpy(&part, numbers + j * PART, sizeof part);
         sums[j] = __builtin_convertvector(part, Doubles);
     }
-    for (std::size_t half = PARTS / 2; half > 0; half /= 2)
+    for (std::size_t half = lanes / PART / 2; half > 0; half /= 2)
         for (std::size_t j = 0; j < half; j++)
             sums[j] += sums[j + half];
     Doubles sum = sums[0];
@@ -80,47 +91,111 @@ ONEGRAPH_INLINE double sum_of(const float *lanes) {
     return sum[0] + sum[1];
 }
 
-// The result may be the row.
-template <bool is_log>
-ONEGRAPH_INLINE void row_of(const float *row, float *result, std::size_t width) {
-    float most[LANES], sums[LANES] = {};
-    std::fill_n(most, LANES, -INFINITY);
-    const std::size_t whole = width / LANES * LANES, rest = width - whole;
-    for (std::size_t i = 0; i < whole; i += LANES)
-        for (std::size_t j = 0; j < LANES; j++)
+// The logarithm of a number from 1 on, or NaN, off by 1e-11: calling the one of C for each row takes longer than the row.
+ONEGRAPH_INLINE double logarithm_of(double number) {
+    std::int64_t bits;
+    __builtin_memcpy(&bits, &number, sizeof bits);
+    // A power of 2, and a rest from sqrt(1/2) to sqrt(2).
+    const std::int64_t above = bits - 0x3fe6a09e667f3bcd, power = above >> 52;
+    const std::int64_t rest_bits = bits - (power << 52);
+    double rest;
+    __builtin_memcpy(&rest, &rest_bits, sizeof rest);
+    const double share = (rest - 1) / (rest + 1), square = share * share;
+    double sum = 2.0 / 13;
+    sum = sum * square + 2.0 / 11;
+    sum = sum * square + 2.0 / 9;
+    sum = sum * square + 2.0 / 7;
+    sum = sum * square + 2.0 / 5;
+    sum = sum * square + 2.0 / 3;
+    const double result = static_cast<double>(power) * 0.69314718055994531 + (sum * square * share + 2.0 * share);
+    return number == number ? result : number;
+}
+
+struct Sizes {
+    float top;
+    double total;
+};
+
+// The largest number of a row, and the sum of the powers, which are the result of a SoftMax before its division.
+template <bool is_log, std::size_t lanes>
+ONEGRAPH_INLINE Sizes sizes_of(const float *row, float *result, std::size_t width) {
+    float most[lanes], sums[lanes], last[lanes];
+    fill<lanes>(most, -INFINITY);
+    fill<lanes>(sums, 0);
+    fill<lanes>(last, -INFINITY); // whose power is 0
+    const std::size_t whole = width / lanes * lanes, rest = width - whole;
+    if (rest) std::memcpy(last, row + whole, rest * sizeof(float));
+    for (std::size_t i = 0; i < whole; i += lanes)
+        for (std::size_t j = 0; j < lanes; j++)
             most[j] = larger(row[i + j], most[j]);
-    for (std::size_t j = 0; j < rest; j++)
-        most[j] = larger(row[whole + j], most[j]);
-    const float top = largest_of(most);
+    if (rest)
+        for (std::size_t j = 0; j < lanes; j++)
+            most[j] = larger(last[j], most[j]);
+    const float top = largest_of<lanes>(most);
     double total = 0;
-    // The power of element `at`, which is the result of a SoftMax before its division.
-    const auto powered = [&](std::size_t at) {
-        const float power = power_of(row[at] - top);
-        if (!is_log) result[at] = power;
-        return power;
-    };
-    for (std::size_t i = 0; i < whole; i += LANES) {
-        for (std::size_t j = 0; j < LANES; j++)
-            sums[j] += powered(i + j);
-        if (i / LANES % PIECE < PIECE - 1) continue;
-        total += sum_of(sums);
-        std::fill_n(sums, LANES, 0.0f);
+    for (std::size_t i = 0; i < whole; i += lanes) {
+        float powers[lanes];
+        for (std::size_t j = 0; j < lanes; j++)
+            powers[j] = power_of(row[i + j] - top);
+        for (std::size_t j = 0; j < lanes; j++)
+            sums[j] += powers[j];
+        if (!is_log) std::memcpy(result + i, powers, sizeof powers);
+        if (i / lanes % PIECE < PIECE - 1) continue;
+        total += sum_of<lanes>(sums);
+        fill<lanes>(sums, 0);
     }
-    for (std::size_t j = 0; j < rest; j++)
-        sums[j] += powered(whole + j);
-    total += sum_of(sums);
-    const auto size = static_cast<float>(is_log ? std::log(total) : total);
+    if (rest) {
+        for (std::size_t j = 0; j < lanes; j++)
+            last[j] = power_of(last[j] - top);
+        for (std::size_t j = 0; j < lanes; j++)
+            sums[j] += last[j];
+        if (!is_log) std::memcpy(result + whole, last, rest * sizeof(float));
+    }
+    return {top, total + sum_of<lanes>(sums)};
+}
+
+constexpr std::size_t GROUP = 16; // rows whose logarithms are computed side by side
+constexpr std::size_t NARROW = 16; // lanes of short rows
+
+// The results may be the rows.
+template <bool is_log>
+ONEGRAPH_INLINE void rows_of(const float *rows, float *results, std::size_t width, std::size_t count) {
+    float tops[GROUP], sizes[GROUP];
+    double totals[GROUP];
+    for (double &total : totals)
+        total = 1;
+    for (std::size_t first = 0; first < count; first += GROUP) {
+        const std::size_t some = std::min(GROUP, count - first);
+        const float *const sources = rows + first * width;
+        float *const targets = results + first * width;
+        for (std::size_t i = 0; i < some; i++) {
+            const float *const row = sources + i * width;
+            const Sizes found = width < LANES ? sizes_of<is_log, NARROW>(row, targets + i * width, width)
+                                              : sizes_of<is_log, LANES>(row, targets + i * width, width);
+            tops[i] = found.top, totals[i] = found.total;
+        }
+        for (std::size_t i = 0; i < GROUP; i++)
+            sizes[i] = static_cast<float>(is_log ? logarithm_of(totals[i]) : totals[i]);
+        for (std::size_t i = 0; i < some; i++) {
+            const float *const row = sources + i * width;
+            float *const result = targets + i * width;
+            const float top = tops[i], size = sizes[i];
 #pragma GCC ivdep
-    for (std::size_t i = 0; i < width; i++)
-        result[i] = is_log ? row[i] - top - size : result[i] / size;
+            for (std::size_t j = 0; j < width; j++)
+                result[j] = is_log ? row[j] - top - size : result[j] / size;
+        }
+    }
 }
 
 // Columns side by side, in the place of the result: `width` lines of LANES numbers.
 template <bool is_log>
 ONEGRAPH_INLINE void columns_of(float *lines, std::size_t width) {
-    float top[LANES], sums[LANES] = {};
-    double totals[LANES] = {};
-    std::fill_n(top, LANES, -INFINITY);
+    float top[LANES], sums[LANES];
+    double totals[LANES];
+    fill<LANES>(top, -INFINITY);
+    fill<LANES>(sums, 0);
+    for (double &total : totals)
+        total = 0;
     for (std::size_t i = 0; i < width; i++)
         for (std::size_t j = 0; j < LANES; j++)
             top[j] = larger(lines[i * LANES + j], top[j]);
@@ -179,16 +254,18 @@ Softmax<is_log>::Softmax(const KernelArguments &arguments) {
 
 template <bool is_log>
 void Softmax<is_log>::rows(const char *source, char *target, std::size_t begin, std::size_t end) const {
-    const auto function = ForCpu<row_of<is_log>>::of();
+    const auto function = ForCpu<rows_of<is_log>>::of();
     const bool reads = types_[0] != dnnl_f32, writes = types_[1] != dnnl_f32;
-    std::vector<float> memory(reads || writes ? width_ : 0);
-    for (; begin < end; begin += width_) {
+    const std::size_t most = reads || writes ? std::max<std::size_t>(GROUP * LANES / width_, 1) * width_ : end - begin;
+    std::vector<float> memory(reads || writes ? most : 0);
+    for (std::size_t some = 0; begin < end; begin += some) {
+        some = std::min(most, end - begin);
         const char *const from = source + begin * size_of(types_[0]);
         char *const to = target + begin * size_of(types_[1]);
-        if (reads) cast(types_[0], from, dnnl_f32, reinterpret_cast<char *>(memory.data()), width_, has_avx2());
+        if (reads) cast(types_[0], from, dnnl_f32, reinterpret_cast<char *>(memory.data()), some, has_avx2());
         function(reads ? memory.data() : reinterpret_cast<const float *>(from),
-                writes ? memory.data() : reinterpret_cast<float *>(to), width_);
-        if (writes) cast(dnnl_f32, reinterpret_cast<const char *>(memory.data()), types_[1], to, width_, has_avx2());
+                writes ? memory.data() : reinterpret_cast<float *>(to), width_, some / width_);
+        if (writes) cast(dnnl_f32, reinterpret_cast<const char *>(memory.data()), types_[1], to, some, has_avx2());
     }
 }
 
