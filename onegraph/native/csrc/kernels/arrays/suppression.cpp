@@ -25,16 +25,14 @@ struct Boxes {
     float *row(std::int64_t number) const { return numbers + number * stride; }
 };
 
-void fill_corners(const float *box, bool is_center, const Boxes &boxes, std::int64_t at) {
-    float corners[4];
+// The five numbers of a box.
+void fill_corners(const float *box, bool is_center, float *corners) {
     for (int side = 0; side < 2; side++) {
         const float first = is_center ? box[side] - box[2 + side] / 2 : box[side];
         const float second = is_center ? box[side] + box[2 + side] / 2 : box[2 + side];
         corners[side] = std::min(first, second), corners[2 + side] = std::max(first, second);
     }
-    for (int number = 0; number < 4; number++)
-        boxes.row(number)[at] = corners[number];
-    boxes.row(4)[at] = (corners[2] - corners[0]) * (corners[3] - corners[1]);
+    corners[4] = (corners[2] - corners[0]) * (corners[3] - corners[1]);
 }
 
 // Whether a kept box overlaps a box by a larger share than `most`.
@@ -109,13 +107,9 @@ bool is_covered(const Boxes &kept, std::int64_t count, const float *box, float m
 // and their numbers (batches * classes) of s64. Numbers: the overlap, the least score, whether boxes are centers and sizes.
 void suppress(const ArrayCall &call) {
     const std::int64_t count = call.dim(0, 1), classes = call.dim(1, 1), tasks = call.dim(0, 0) * classes;
-    const std::int64_t most = call.dim(2, 1), batches = call.dim(0, 0);
+    const std::int64_t most = call.dim(2, 1);
     const float overlap = static_cast<float>(call.number(0)), least = static_cast<float>(call.number(1));
     const std::int64_t whole = (most + Boxes::BLOCK - 1) / Boxes::BLOCK * Boxes::BLOCK;
-    std::vector<float> all(static_cast<std::size_t>(batches * count * Boxes::ROWS));
-    const auto boxes_of = [&](std::int64_t batch) { return Boxes {all.data() + batch * count * Boxes::ROWS, count}; };
-    for (std::int64_t i = 0; i < batches * count; i++)
-        fill_corners(call.data<const float>(0) + 4 * i, call.flag(2), boxes_of(i / count), i % count);
     const bool is_large = tasks * count > static_cast<std::int64_t>(SHARE);
     const auto threads = is_large ? static_cast<int>(std::min<std::int64_t>(call.threads, tasks)) : 1;
     const auto lanes = static_cast<std::size_t>(std::max(threads, 1));
@@ -131,7 +125,7 @@ void suppress(const ArrayCall &call) {
         const Boxes best {kept.data() + thread * static_cast<std::size_t>(whole * Boxes::ROWS), whole};
         for (std::int64_t task; (task = taken.fetch_add(1)) < tasks;) {
             const float *scores = call.data<const float>(1) + task * count;
-            const Boxes boxes = boxes_of(task / classes);
+            const float *const boxes = call.data<const float>(0) + task / classes * count * 4;
             auto *result = call.data<std::int32_t>(2) + task * most;
             Candidate *last = first;
             for (std::int64_t box = 0; box < count; box++)
@@ -142,8 +136,7 @@ void suppress(const ArrayCall &call) {
             while (first < last && found < most) {
                 std::pop_heap(first, last--);
                 float box[Boxes::ROWS];
-                for (std::int64_t number = 0; number < Boxes::ROWS; number++)
-                    box[number] = boxes.row(number)[last->box];
+                fill_corners(boxes + std::int64_t(last->box) * 4, call.flag(2), box);
                 if (is_covered(best, found, box, overlap, find)) continue;
                 for (std::int64_t number = 0; number < Boxes::ROWS; number++)
                     best.row(number)[found] = box[number];

@@ -35,7 +35,7 @@ struct Key {
     bool operator<(const Key &other) const { return word != other.word ? word < other.word : place < other.place; }
 };
 
-constexpr std::int64_t FEW = 8; // keys that are kept in order
+constexpr std::int64_t FEW = 16; // keys that are kept in order
 
 // The best keys so far. A new one that is worse than the worst of `count` is left out.
 template <typename Word>
