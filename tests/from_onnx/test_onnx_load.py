@@ -402,6 +402,20 @@ def test_the_weights_of_a_mel_spectrum_are_triangles():
         executable(*map(np.array, {**ends, "upper": np.float32(9000)}.values()))
 
 
+def test_a_window_of_the_same_size_is_computed_once_and_belongs_to_the_caller(monkeypatch):
+    node = helper.make_node("HannWindow", ["size"], ["y"])
+    size = helper.make_tensor_value_info("size", TensorProto.INT64, [])
+    executable = onegraph.onnx.load(model([node], [size], [helper.make_tensor_value_info("y", F, None)])).compile()
+    for count in (4, 6):
+        first = executable(np.array(count))
+        wanted = first.copy()
+        first[:] = 7
+        assert np.array_equal(executable(np.array(count)), wanted)
+        assert len(wanted) == count
+    monkeypatch.setattr(np, "cos", lambda _: pytest.fail("the window is computed once more"))
+    assert len(executable(np.array(4))) == 4
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
 @pytest.mark.parametrize("size", [0, 1, 40])
 def test_unique_elements_are_those_of_numpy(dtype, size):

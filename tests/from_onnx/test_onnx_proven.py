@@ -17,6 +17,7 @@ from helpers.onnx_nodes import Case, Draw, model_of  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
+from onegraph.frontends.onnx import evaluate  # noqa: E402
 from onegraph.frontends.onnx.proven import PROVEN  # noqa: E402
 
 F = TensorProto.FLOAT
@@ -103,6 +104,13 @@ def test_a_model_warns_once_and_the_report_names_the_node():
     np.testing.assert_array_equal(executable(x=X), [[0, 0], [1, 1]])
     assert "OnnxNode TfIdfVectorizer" in [kind for part in executable.report().partitions for kind in part.kinds]
     assert "OnnxNode TfIdfVectorizer 'a'" in str(executable.report())
+
+
+def test_a_node_of_the_package_is_not_read_in_each_run(monkeypatch):
+    with pytest.warns(UserWarning, match="TfIdfVectorizer"):
+        executable = onegraph.onnx.load(simple(*counting(result="y"))).compile()
+    monkeypatch.setattr(evaluate, "evaluated", lambda *_: pytest.fail("the node is read once more"))
+    np.testing.assert_array_equal(executable(x=X), [[0, 0], [1, 1]])
 
 
 def test_strict_refuses_what_the_package_runs():

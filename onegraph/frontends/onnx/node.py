@@ -36,6 +36,7 @@ Results = Any  # a value, or a list or tuple of values; a value is a tensor, a T
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
 COMPUTED = set[Lowering]()  # the functions of ``LOWERINGS`` that compute known arrays in numpy
+KEPT = set[Lowering]()  # those of ``COMPUTED`` whose results for few numbers are kept
 SHAPED = set[str]()  # kinds of nodes whose results have shapes that follow from that of input 0 and the other inputs
 HALVES = frozenset([DataType.f16, DataType.bf16])
 Kept = TypeVar("Kept", bound=Lowering)
@@ -84,8 +85,9 @@ class Node:
 
     def with_inputs(self, inputs: Sequence[Any]) -> Node:
         """The same node with other values of its inputs."""
-        twin = Node(self.proto, inputs, self.emit, self.opset, self.where)
-        twin.importer, twin.scope, twin.depth = self.importer, self.scope, self.depth
+        twin = Node.__new__(Node)
+        twin.__dict__.update(self.__dict__)
+        twin.inputs = [*inputs]
         return twin
 
     def __len__(self) -> int:
@@ -286,7 +288,7 @@ def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | No
 
 
 def computes(
-    *kinds: str, domain: str = "", few: Lowering | None = None, shaped: bool = False
+    *kinds: str, domain: str = "", few: Lowering | None = None, shaped: bool = False, kept: bool = False
 ) -> Callable[[Kept], Kept]:
     """As :func:`lowers`, for a function that computes a node in numpy, once the contents of all inputs are known.
 
@@ -295,6 +297,7 @@ def computes(
         few: lowers nodes of few elements, which numpy takes longer to begin than to compute; it raises Unsettled for
             others.
         shaped: whether the shapes of results follow from the shape of input 0 and the contents of the others.
+        kept: whether the results for the last few numbers are kept: a model mostly has the same ones in every call.
     """
 
     def enter(function: Kept) -> Kept:
@@ -309,6 +312,8 @@ def computes(
         computed.__module__ = function.__module__
         lowers(*kinds, domain=domain)(computed)
         COMPUTED.add(computed)
+        if kept:
+            KEPT.add(computed)
         SHAPED.update(kinds if shaped and not domain else ())
         return function
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .foreign import model_of
 from .node import Node
+from .protos import ModelProto
 
 
 @lru_cache(maxsize=256)
@@ -20,12 +21,17 @@ def _evaluator(model: bytes) -> Any:
     return ReferenceEvaluator(onnx.load_from_string(model))
 
 
+def evaluator_of(model: ModelProto) -> Any:
+    """What runs a model in the package, for arrays of any size."""
+    for end in model.graph.input:
+        end.ClearField("type")  # so that calls of other sizes share an evaluator
+    return _evaluator(model.SerializeToString())
+
+
 def run_in_package(node: Node) -> Sequence[Any]:
     """The results of a node of the table ``PROVEN``."""
     ports = {name: value for name, value in zip(node.proto.input, node.inputs, strict=False) if name}
     model = model_of(node, ports)
-    for end in model.graph.input:
-        end.ClearField("type")  # so that calls of other sizes share an evaluator
     with np.errstate(all="ignore"):
-        results = iter(_evaluator(model.SerializeToString()).run(None, ports))
+        results = iter(evaluator_of(model).run(None, ports))
     return [next(results) if name else None for name in node.proto.output]

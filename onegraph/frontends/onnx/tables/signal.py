@@ -84,7 +84,7 @@ def stft(node: Node) -> Array:
     return _parts(spectrum, src.dtype)
 
 
-@computes("MelWeightMatrix")
+@computes("MelWeightMatrix", kept=True)
 def mel_weights(node: Node) -> Array:
     """The weights that make a Mel spectrum of a spectrum: triangles over the frequencies."""
     bins, length, rate = (int(node.array(index).reshape(-1)[0]) for index in range(3))
@@ -108,7 +108,7 @@ def mel_weights(node: Node) -> Array:
 WINDOWS = {"HannWindow": (0.5, -0.5), "HammingWindow": (25 / 46, -21 / 46), "BlackmanWindow": (0.42, -0.5, 0.08)}
 
 
-@computes(*WINDOWS)
+@computes(*WINDOWS, kept=True)
 def window(node: Node) -> Array:
     """The weights of a window, a sum of cosines."""
     size = int(node.array(0).reshape(-1)[0])
