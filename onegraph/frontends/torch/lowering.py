@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._util.records import record
 from ...graph import Graph
-from ...ir.op import Array
+from ...ir.op import Array, LogicalTensor
 from ...lowering import layout as layout
 from ...lowering.emitter import Emitter, NotLowered, dtype_of, shape_of
 from ...lowering.open_values import OpenInputs
@@ -40,6 +40,8 @@ class LoweredGraph:
 
 def concrete(value: Any) -> Any:
     """A size as an integer, or a tensor with such sizes: of a symbolic size its hint, without a guard of PyTorch."""
+    if type(value) is LogicalTensor:  # which would look for the op that a missing attribute means
+        return value
     if hasattr(value, "stride"):
         shape, strides = concrete(tuple(value.shape)), concrete(tuple(value.stride()))
         if all(type(one) is int for one in (*value.shape, *value.stride())):
