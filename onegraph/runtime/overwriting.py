@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import StatusError
 from ..ir.op import Array
 from .executable import Executable
+from .program_call import all_results
 from .quick_call import quick_call
 
 
@@ -42,7 +43,7 @@ def overwriting(model: Executable, overs: Mapping[int, int]) -> Callable[[Sequen
     assert program is not None
     names = [*program.graph.outputs]
     is_single = len(names) == 1
-    quick = quick_call(program, None if is_single else _all, {names[to]: source for to, source in overs.items()})
+    quick = quick_call(program, None if is_single else all_results, {names[to]: source for to, source in overs.items()})
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
         out = [arrays[overs[to]] if to in overs else None for to in range(len(names))]
@@ -61,10 +62,6 @@ def overwriting(model: Executable, overs: Mapping[int, int]) -> Callable[[Sequen
         return results
 
     return run
-
-
-def _all(*results: Array) -> Sequence[Array]:
-    return results
 
 
 __all__ = ["overwriting", "possible_overs"]

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -15,10 +16,14 @@ import onegraph.torch  # noqa: E402
 from onegraph._util.size_symbols import OpenSizes  # noqa: E402
 from onegraph.capi import compilation  # noqa: E402
 from onegraph.compiler.library_steps import NoParametersError  # noqa: E402
+from onegraph.errors import StatusError  # noqa: E402
 from onegraph.frontends.torch import sizes  # noqa: E402
 from onegraph.frontends.torch.options import options_of  # noqa: E402
 from onegraph.frontends.torch.stated_sizes import StatedSizes, value_of  # noqa: E402
 from onegraph.native.library import HASHES_CONSTANTS  # noqa: E402
+from onegraph.runtime.executable import Executable  # noqa: E402
+from onegraph.runtime.plan import EXECUTE  # noqa: E402
+from onegraph.runtime.program_call import ProgramCall  # noqa: E402
 
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 
@@ -97,6 +102,51 @@ def test_growing_caches_are_traced_for_two_sizes_only(places):
         assert found.reused >= 9
         assert found.compilations <= 3
         assert "made of the steps for another one" in str(found)
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="programs of newer libraries are compiled for each size")
+def test_later_sizes_need_no_executable_unless_a_call_does_not_fit(monkeypatch):
+    model, made = module(), []
+    run = torch.compile(model, backend=onegraph.torch.backend, dynamic=True)
+    of_program = Executable._of_program.__func__
+
+    def counted(cls, *arguments):
+        made.append(1)
+        return of_program(cls, *arguments)
+
+    monkeypatch.setattr(Executable, "_of_program", classmethod(counted))
+    with torch.no_grad():
+        for size in (36, 20, 33, 34, 35):
+            x = torch.randn(size, 32)
+            torch.testing.assert_close(run(x), model(x), rtol=1e-5, atol=1e-5)
+        assert not made
+        odd = torch.from_numpy(np.frombuffer(bytearray(31 * 128 + 1), np.uint8)[1:].view(np.float32).reshape(31, 32))
+        torch.testing.assert_close(run(odd.copy_(torch.randn(31, 32))), model(odd.clone()), rtol=1e-5, atol=1e-5)
+        assert made
+
+
+def test_a_failed_run_is_compiled_again():
+    graph = onegraph.Graph()
+    x = graph.input("x", "f32", [4])
+    graph.output("y", graph.relu(x))
+    executable = graph.compile()
+    program = executable._programs.only_program()
+    call = ProgramCall(program, executable._programs.options)
+
+    def quick(arrays, out):
+        raise StatusError(EXECUTE, "runtime_error")
+
+    call._quick = quick
+    with pytest.raises(StatusError):
+        call(np.ones(4, np.float32))
+    np.testing.assert_array_equal(call(np.array([-1, 0, 1, 2], np.float32)), [0, 0, 1, 2])
+
+
+def test_lowering_asks_no_graph_which_op_was_meant(monkeypatch):
+    monkeypatch.setattr("onegraph.builder.op_methods._meant", lambda *_: pytest.fail("a search for names"))
+    model, x = module(), torch.randn(8, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend=onegraph.torch.backend)(x), model(x))
 
 
 def settle():

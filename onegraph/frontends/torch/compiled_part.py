@@ -20,12 +20,13 @@ from ...opset.editions.registry import HOST
 from ...opset.kinds import in_category
 from ...reference.host import KERNELS
 from ...runtime.compiled_program import CompiledProgram
-from ...runtime.executable import Executable, compile_graph
+from ...runtime.executable import compile_graph
 from ...runtime.open_program import OpenProgram, thread_state
 from ...runtime.open_programs import MOST, MOST_FAILURES
 from ...runtime.overwriting import overwriting, possible_overs
+from ...runtime.program import Program
+from ...runtime.program_call import ProgramCall
 from ...transform.specialise import specialise
-from .layouts import Layout
 from .lowering import LoweredGraph, array_of, lower_graph
 from .open_part import Dims, OpenLikes, OpenPart
 from .options import BackendOptions
@@ -62,6 +63,7 @@ class CompiledPart:
         likes = [node.meta.get("val") for node in (*self.inputs, *self.calls)]
         self.is_static = all(map(is_static, likes))
         self.model: Any = None
+        self.program: Program | None = None  # for the most recent sizes
         self.overs: Mapping[int, int] = {}
         self._ends: tuple[Sequence[Callable[[Any], Any]], ...] = ()
         self._arrays: dict[FxNode, Any] = {}
@@ -110,7 +112,7 @@ class CompiledPart:
 
     def _anywhere(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """As ``_for_sizes``; a program that only its thread can run is made by the thread that calls it."""
-        made, program = self._for_sizes(arguments), None if self.model is None else self.model._programs.only_program()
+        made, program = self._for_sizes(arguments), self.program
         if program is not None and program.owner_thread is not None and is_background():
             raise StateError("a step runs in the thread alone that compiled it")
         return made
@@ -136,9 +138,10 @@ class CompiledPart:
     def _sized(self, arguments: Sequence[Any]) -> Callable[..., Any] | None:
         """A function for inputs of these sizes, made of the steps for other ones; None if no steps fit."""
         for part in reversed(self._open):
-            sizes = part.sizes(arguments) if part.program.threads == thread_state() else None
-            if sizes is None:
+            found = part.sizes(arguments) if part.program.threads == thread_state() else None
+            if found is None:
                 continue
+            sizes, views = found
             try:
                 program, outputs = part.made(sizes, lambda: self._whole_graph(arguments))
             except OutOfMemoryError:
@@ -146,12 +149,13 @@ class CompiledPart:
             except (OneGraphError, NoParametersError):
                 return None
             self.work.reused += 1
-            model = Executable._of_program(program, part.program.options, program.whole_graph)
-            self.model = model
+            self.program = program
             places = [place for place, one in enumerate(arguments) if hasattr(one, "stride")]
-            inputs = [Layout.of(arguments[place]).array() for place in places]
             return _function(
-                model, [*zip(places, inputs, strict=True)], [output.tensor() for output in outputs], self.several
+                ProgramCall(program, part.program.options),
+                [*zip(places, views, strict=True)],
+                [output.tensor() for output in outputs],
+                self.several,
             )
         return None
 
@@ -161,7 +165,7 @@ class CompiledPart:
 
     def _learn(self, arguments: Sequence[Any], metas: Mapping[FxNode, Any]) -> None:
         """Lower the part with open sizes, from the second combination of sizes on."""
-        like = self.model._programs.only_program()
+        like = self.program
         if not self._is_second or self._failures >= MOST_FAILURES or not isinstance(like, CompiledProgram):
             self._is_second = True
             return
@@ -238,7 +242,7 @@ class CompiledPart:
             reproducible=options.reproducible,
             finite_math=options.finite_math,
         )
-        self.model = model
+        self.model, self.program = model, model._programs.only_program()
         places = [place for place, node in enumerate(self.inputs) if node not in numbers]
         views, backs = [one.array() for one in lowered.inputs], [one.tensor() for one in lowered.outputs]
         if self.is_static:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...opset.dtypes import DataType
 from .types import DTYPES, from_numpy, to_numpy
 
 Call = Callable[[Any], Any]
+KEPT = 4096  # layouts of tensors of calls
 
 
 @record(frozen=True)
@@ -117,3 +119,14 @@ def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         step *= dim
     return True
+
+
+@lru_cache(KEPT)
+def _viewed(kind: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Layout, Call]:
+    layout = Layout.stated(kind, tuple(shape), strides)
+    return layout, layout.array()
+
+
+def viewed(tensor: Any) -> tuple[Layout, Call]:
+    """The layout of a tensor of a call, and the function that views it as the array."""
+    return _viewed(tensor.dtype, tensor.shape, tensor.stride())

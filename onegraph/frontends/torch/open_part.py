@@ -16,7 +16,7 @@ from ...compiler.open_values import At
 from ...opset.shapes import dense_strides
 from ...runtime.open_program import OpenProgram
 from ...runtime.sized_program import SizedProgram
-from .layouts import Layout
+from .layouts import Call, Layout, viewed
 from .stated_sizes import solved_symbols, value_of
 
 
@@ -144,14 +144,20 @@ class OpenPart:
     def __init__(self, program: OpenProgram, dims: Dims, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> None:
         self.program, self.dims, self.inputs, self.outputs = program, dims, inputs, outputs
 
-    def sizes(self, arguments: Sequence[Any]) -> list[int] | None:
-        """The sizes of these inputs; None if the program does not fit them."""
+    def sizes(self, arguments: Sequence[Any]) -> tuple[list[int], list[Call]] | None:
+        """The sizes of these inputs, and the functions that view the tensors among them as arrays.
+
+        Returns:
+            None if the program does not fit the inputs.
+        """
         sizes_of_call = self.program.parameters.sizes(self.dims.of(arguments))
         if sizes_of_call is None or not self.program.fits(sizes_of_call):
             return None
-        at, tensors = self.program.at(sizes_of_call), [one for one in arguments if hasattr(one, "stride")]
-        expected = [_at(layout, at) for layout in self.inputs]
-        return sizes_of_call if [Layout.of(tensor) for tensor in tensors] == expected else None
+        at = self.program.at(sizes_of_call)
+        pairs = [viewed(one) for one in arguments if hasattr(one, "stride")]
+        if [layout for layout, _ in pairs] != [_at(layout, at) for layout in self.inputs]:
+            return None
+        return sizes_of_call, [view for _, view in pairs]
 
     def made(self, sizes: Sequence[int], whole: Callable[[], DataGraph]) -> tuple[SizedProgram, Sequence[Layout]]:
         """The program for these sizes, and the layouts of its results.
@@ -168,6 +174,8 @@ class OpenPart:
 
 def _at(layout: Layout, at: At) -> Layout:
     """A layout for known sizes."""
+    if not is_open((*layout.shape, *(layout.strides or ()))):
+        return layout
     strides = None if layout.strides is None else tuple(map(at, layout.strides))
     return replace(layout, shape=tuple(map(at, layout.shape)), strides=strides)
 
@@ -176,6 +184,8 @@ def shell(graph: DataGraph, at: At) -> DataGraph:
     """The inputs and outputs of a graph with open sizes, for known ones."""
 
     def known(tensor: Any) -> Any:
+        if not is_open((*tensor.shape, *(tensor.strides or ()))):
+            return tensor
         strides = None if tensor.strides is None else tuple(map(at, tensor.strides))
         return replace(tensor, shape=tuple(map(at, tensor.shape)), strides=strides)
 
