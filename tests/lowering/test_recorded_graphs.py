@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from random import Random
-from zlib import crc32
+from zlib import crc32, decompress
 
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
 MODELS = 12  # beside a model
 CHAINS = 14  # beside one
+KEPT_MODELS = Path(__file__).parents[1] / "corpus" / "models.txt"  # packed bytes of those of tests, by name
 # Those beside a model that reach conditions which no others of them reach, by their number.
 CHOSEN = Path(__file__).parents[1] / "recorded" / "near_models.txt"
 BASE_EDITION = "onednn-3.13"
@@ -192,6 +194,19 @@ def packed_models():
 
     yield from (Layer(**form).model() for form in (*BOTH[4:8], *BOTH[12:18:2], *ALONE))
     yield from (make(np.random.default_rng(7))[0] for make in FUSED.values())
+
+
+def kept_models():
+    """Small models that tests of the front end load, by the forms of nodes that they have; and damaged ones."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    import onegraph.onnx
+
+    for line in KEPT_MODELS.read_text().splitlines():
+        name, _, packed = line.rpartition(": ")
+        proto = onnx.ModelProto.FromString(decompress(b64decode(packed)))
+        yield name, outcome(onegraph.onnx.load, proto)
+        for seed in range(2 * DAMAGED):
+            yield name, damaged(proto, Random(f"{name} {seed}"))
 
 
 def oldest(schemas):
@@ -420,7 +435,7 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, patterns, rewritten, specified),
+        *(gradients, nodes, models, kept_models, patterns, rewritten, specified),
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }
@@ -439,7 +454,7 @@ def recorded(name):
 
 
 @pytest.mark.parametrize(
-    "name", [library(name) if name in ("nodes", "models", "patterns") else name for name in MATERIAL]
+    "name", [library(name) if name in ("nodes", "models", "kept_models", "patterns") else name for name in MATERIAL]
 )
 def test_graphs_are_made_as_recorded(name):
     assert recorded(name) == kept(KEPT)[name]
