@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.onnx_session import session_of
 
+from onegraph.compiler import view_places
 from onegraph.native.library import HASHES_CONSTANTS
 
 parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
@@ -200,7 +201,8 @@ def given(model, batch, size):
 
 
 @pytest.mark.parametrize("model", MODELS | RESIZES)
-def test_further_sizes_take_the_same_steps(model):
+def test_further_sizes_take_the_same_steps(model, monkeypatch):
+    monkeypatch.setattr(view_places, "FEW", 0)  # sizes on both sides of it take other steps
     atol = 2e-5 if model in RESIZES else 1e-6  # ONNX Runtime rounds the places between elements to f32
     proto = made(model)
     session = session_of(proto)
