@@ -34,7 +34,7 @@ def _python_functions() -> tuple[Callable[..., Any], ...]:
 
 _handle, _extension = load()
 ffi, lib = _extension.ffi, _extension.lib
-quick_call, bound_run, _hidden, resume_collector, address_of, new_bytes = _python_functions()
+quick_call, bound_run, _hidden, resume_collector, address_of, new_bytes, array_run = _python_functions()
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

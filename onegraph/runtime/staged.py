@@ -61,6 +61,7 @@ class Staged:
         ]
         self._constants: dict[int | None, Any] = {None: None}
         self._constants.update({one.id: one.value for one in graph._tensors if one.value is not None})
+        self._known = [array for array in self._constants.values() if array is not None]
         self._inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
         self._wanted = [(name, tensor.id) for name, tensor in stages.needed.items()]
         self._ends = self._named_ends()
@@ -85,11 +86,10 @@ class Staged:
 
     def _is_apart(self, results: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
         """Whether results share memory with no input, no constant and no other result."""
-        known = [array for array in self._constants.values() if array is not None]
-        memories, result_arrays = [*inputs.values(), *known], [*results.values()]
+        memories, result_arrays = [*inputs.values(), *self._known], [*results.values()]
         if all(array.base is None for array in result_arrays):  # each owns its memory
-            owners = {id(array) for array in (*memories, *result_arrays)}
-            return len(owners) == len({id(array) for array in memories}) + len(result_arrays)
+            owners = [*map(id, result_arrays)]
+            return len({*owners}) == len(owners) and not {*owners}.intersection(map(id, memories))
         for place, array in enumerate(result_arrays):
             if any(np.may_share_memory(array, memory) for memory in (*memories, *result_arrays[:place])):
                 return False

@@ -11,7 +11,7 @@ from helpers.onnx_session import session_of
 import onegraph as og
 import onegraph.onnx
 from benchmarks import kinds
-from onegraph.compiler.array_kernels import FUNCTIONS, with_kernel
+from onegraph.compiler.array_kernels import FUNCTIONS, nodes, with_kernel
 from onegraph.compiler.array_kernels.arrays import place_for
 from onegraph.compiler.kernels.arrays import RECORDS, SCHEMAS, _fits
 from onegraph.compiler.kernels.native import value_of
@@ -449,6 +449,33 @@ def test_every_host_op_is_measured_or_has_a_reason():
     assert measured.isdisjoint(kinds.ELSEWHERE)
     assert measured >= FUNCTIONS.keys()
     assert measured | kinds.ELSEWHERE.keys() >= others
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_few_elements_are_distinct_as_in_numpy(dtype):
+    for size in (1, 2, 8, 300):
+        src = np.random.default_rng(size).integers(0, 1 + size // 2, size).astype(dtype)
+        if src.dtype.kind == "f":
+            src[src == 1], src[0] = np.nan, -0.0
+        for found, wanted in zip(nodes.distinct(src), np.unique(src, True, True, True), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert nodes.distinct(src[:0]) is None
+    assert nodes.distinct(src[None]) is None
+    assert nodes.distinct(np.zeros(2, np.float16)) is None
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_determinants_are_those_of_numpy(dtype):
+    for shape in ((1, 1), (3, 3), (2, 5, 4, 4), (30, 30)):
+        src = np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+        np.testing.assert_allclose(nodes.determinants(src), np.linalg.det(src.astype("f8")), rtol=1e-6)
+    far = np.diag(np.array([1e38] * 9 + [1e-38] * 9, dtype))
+    special = np.array([[[0, np.nan], [0, 1]], [[np.inf, 0], [0, 0]], [[1, np.nan], [0, 1]], [[1, 2], [2, 4]]], dtype)
+    np.testing.assert_allclose(nodes.determinants(far), 1, rtol=1e-5)
+    np.testing.assert_array_equal(nodes.determinants(special), [0, np.nan, np.nan, 0])
+    assert nodes.determinants(np.zeros((2, 3), dtype)) is None
+    assert nodes.determinants(np.zeros((0, 0), dtype)) is None
+    assert nodes.determinants(np.zeros((2, 2), np.float16)) is None
 
 
 def test_images_of_bytes_are_resized_as_elsewhere():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache
 
 import numpy as np
 
 from ...ir.op import Array
-from ...native.library import address_of, ffi, lib, status_error
+from ...native.library import address, array_run, lib, status_error
 
 TYPES = {
     np.dtype(name): int(getattr(lib, f"onegraph_type_{code}"))
@@ -47,21 +46,11 @@ class Limit(threading.local):
 LIMIT = Limit()
 
 
-_ARRAYS, _ADDRESS = ffi.typeof("onegraph_array_t[]"), ffi.typeof("void *")
-ABSENT = ffi.NULL, 0, 0, ffi.NULL
-
-
-@lru_cache(maxsize=4096)
-def _dims(shape: tuple[int, ...]) -> Any:
-    """A shape as C reads it."""
-    return ffi.new("int64_t[]", shape or (1,))
-
-
 @cache
-def _kernel(name: str) -> Any:
+def _kernel(name: str) -> int:
     kernel = lib.onegraph_array_kernel_named(name.encode())
     assert kernel, name
-    return kernel
+    return address(kernel)
 
 
 def is_number(array: Array) -> bool:
@@ -109,8 +98,8 @@ def run(
     *,
     ports: Sequence[str] = (),
     moves: bool = False,
-) -> None:
-    """Run a kernel.
+) -> int:
+    """Run a kernel; returns the number that it answers, if it does.
 
     Args:
         name: of the kernel in C.
@@ -126,19 +115,10 @@ def run(
         MemoryError: there is not enough memory.
     """
     arrays = [*inputs, *outputs]
-    structs = ffi.new(
-        _ARRAYS,
-        [
-            ABSENT
-            if array is None
-            else (ffi.cast(_ADDRESS, address_of(array)), _type(array, moves), array.ndim, _dims(array.shape))
-            for array in arrays
-        ],
-    )
-    answer = ffi.new("int64_t[3]")
-    status = lib.onegraph_array_run(_kernel(name), len(arrays), structs, list(numbers), LIMIT.threads, answer)
+    types = [0 if array is None else _type(array, moves) for array in arrays]
+    status, *answer = array_run(_kernel(name), arrays, types, [*numbers], LIMIT.threads)
     if not status:
-        return
+        return int(answer[0])
     if status == lib.onegraph_bad_index:
         number, place, index = answer
         read = arrays[number]

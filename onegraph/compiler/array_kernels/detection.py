@@ -17,6 +17,7 @@ Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
 MODES = {"nearest": 0, "linear": 1, "cubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 AXES = 3  # of windows, in the kernel
 
 
@@ -29,23 +30,26 @@ def _floats(src: Array) -> bool:
 def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Batch, class and box of the boxes that stay."""
     boxes, scores, *limits = arrays
-    if boxes.dtype == np.float64 or 0 in boxes.shape or 0 in scores.shape or scores.shape[2] > MOST_ELEMENTS:
+    if boxes.dtype == F64 or not boxes.size or not scores.size or scores.shape[2] > MOST_ELEMENTS:
         return None
-    most, overlap, least = [limit.flat[0] for limit in limits if limit is not None]
+    limit, overlap, least = [limit.item(0) for limit in limits if limit is not None]
     batches, classes, count = scores.shape
-    most = min(max(int(most), 0), count)
+    most, tasks = min(max(limit, 0), count), batches * classes
     if not most:
         return [np.empty((0, 3), np.int64)]
-    f32 = np.dtype(np.float32)
-    selected, counts = np.empty((batches * classes, most), np.int32), np.empty(batches * classes, np.int64)
-    numbers = [float(overlap), float(least), call.flag("center")]
-    run("NonMaxSuppression", [dense(boxes, f32), dense(scores, f32)], [selected, counts], numbers)
-    if len(counts) == 1:  # one class of one image, as in a loop over classes
-        kept = selected[0, : counts[0]]
-        only = np.zeros((len(kept), 3), np.int64)
-        only[:, 2] = kept
+    selected, counts = np.empty((tasks, most), np.int32), np.empty(tasks, np.int64)
+    run(
+        "NonMaxSuppression",
+        [dense(boxes, F32), dense(scores, F32)],
+        [selected, counts],
+        [overlap, least, call.flag("center")],
+    )
+    if tasks == 1:  # one class of one image, as in a loop over classes
+        found = counts.item(0)
+        only = np.zeros((found, 3), np.int64)
+        only[:, 2] = selected[0, :found]
         return [only]
-    labels = np.repeat(np.arange(batches * classes), counts)
+    labels = np.repeat(np.arange(tasks), counts)
     within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     result = np.empty((len(labels), 3), np.int64)
     result[:, 0], result[:, 1], result[:, 2] = labels // classes, labels % classes, selected[labels, within]

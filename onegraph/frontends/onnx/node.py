@@ -82,6 +82,7 @@ class Node:
         self.scope: dict[str, Any] = {}
         self.depth = 0
         self._attrs = {one.name: one for one in proto.attribute}
+        self._read = dict[str, Any]()  # the contents of attributes that were asked for, which the twins share
 
     def with_inputs(self, inputs: Sequence[Any]) -> Node:
         """The same node with other values of its inputs."""
@@ -237,14 +238,11 @@ class Node:
         """An attribute: a number, a text, a list, a tensor as an array, or a graph."""
         if name not in self._attrs:
             return default
-        content = contents(self._attrs[name])
-        return (
-            content.decode()
-            if isinstance(content, bytes)
-            else list(content)
-            if isinstance(content, (list, tuple))
-            else content
-        )
+        if name not in self._read:
+            content = contents(self._attrs[name])
+            self._read[name] = content.decode() if isinstance(content, bytes) else content
+        content = self._read[name]
+        return list(content) if isinstance(content, (list, tuple)) else content
 
 
 def lowers(*kinds: str, domain: str = "", wide: bool = False) -> Callable[[Kept], Kept]:

@@ -515,6 +515,55 @@ PyObject *address_of(PyObject *, PyObject *array) noexcept {
     return nullptr;
 }
 
+// array_run(kernel, arrays, types, numbers, limit): runs the kernel at this address on a list of dense arrays, or None,
+// with the data types of C. Returns the status and three numbers that the kernel answers.
+PyObject *array_run(PyObject *, PyObject *const *arguments, Py_ssize_t count) noexcept {
+    constexpr std::size_t MOST = 16; // arrays, and their axes
+    if (!PyArray_API && _import_array() < 0) return nullptr;
+    if (count != 5 || !PyList_Check(arguments[1]) || !PyList_Check(arguments[2]) || !PyList_Check(arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "array_run takes a kernel, three lists and a limit");
+        return nullptr;
+    }
+    const auto *kernel = static_cast<const onegraph_array_kernel *>(PyLong_AsVoidPtr(arguments[0]));
+    const long limit = PyLong_AsLong(arguments[4]);
+    const Py_ssize_t n_arrays = PyList_Size(arguments[1]), n_numbers = PyList_Size(arguments[3]);
+    if (PyErr_Occurred()) return nullptr;
+    if (n_arrays > static_cast<Py_ssize_t>(MOST) || PyList_Size(arguments[2]) != n_arrays) {
+        PyErr_SetString(PyExc_ValueError, "array_run takes up to 16 arrays, each with its data type");
+        return nullptr;
+    }
+    onegraph_array_t arrays[MOST] = {};
+    std::int64_t one = 1, answer[3] = {};
+    for (Py_ssize_t i = 0; i < n_arrays; i++) {
+        PyObject *array = PyList_GetItem(arguments[1], i);
+        if (array == Py_None) continue;
+        if (!PyArray_Check(array)) {
+            PyErr_SetString(PyExc_TypeError, "array_run takes arrays");
+            return nullptr;
+        }
+        auto *const dense = reinterpret_cast<PyArrayObject *>(array);
+        static_assert(sizeof(npy_intp) == sizeof(std::int64_t));
+        const int rank = PyArray_NDIM(dense);
+        const auto *dims = rank ? reinterpret_cast<const std::int64_t *>(PyArray_DIMS(dense)) : &one;
+        arrays[i] = {PyArray_DATA(dense), static_cast<int>(PyLong_AsLong(PyList_GetItem(arguments[2], i))), rank, dims};
+    }
+    int status = 0;
+    try {
+        std::vector<double> numbers(static_cast<std::size_t>(n_numbers));
+        for (Py_ssize_t i = 0; i < n_numbers; i++)
+            numbers[static_cast<std::size_t>(i)] = PyFloat_AsDouble(PyList_GetItem(arguments[3], i));
+        if (PyErr_Occurred()) return nullptr;
+        PyThreadState *const state = PyEval_SaveThread();
+        status = onegraph_array_run(
+                kernel, static_cast<std::size_t>(n_arrays), arrays, numbers.data(), static_cast<int>(limit), answer);
+        PyEval_RestoreThread(state);
+    } catch (const std::exception &) {
+        return PyErr_NoMemory();
+    }
+    return Py_BuildValue("iLLL", status, static_cast<long long>(answer[0]), static_cast<long long>(answer[1]),
+            static_cast<long long>(answer[2]));
+}
+
 // An array of so many bytes, which large results of calls have too.
 PyObject *new_bytes(PyObject *, PyObject *size) noexcept {
     if (!PyArray_API && _import_array() < 0) return nullptr;
@@ -533,6 +582,7 @@ PyMethodDef FUNCTIONS[] = {
         {"resume_collector", resume_collector, METH_NOARGS, nullptr},
         {"address_of", address_of, METH_O, nullptr},
         {"new_bytes", new_bytes, METH_O, nullptr},
+        {"array_run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(array_run)), METH_FASTCALL, nullptr},
 };
 
 } // namespace

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from ...._util.counted import counted
+from ....errors import LibraryError
 from ....lowering.elementwise import binary
 from ....lowering.emitter import Array, Value, numbers, rank_of, shape_of
 from ....lowering.movement import as_s64, cast, concat, reshape
@@ -59,8 +63,22 @@ def reverse_sequence(node: Node) -> Value:
     return emit.op("GatherND", [src, tuples], {"batch_dims": 0})
 
 
+@cache
+def _kernels() -> Any:
+    """The kernels of nodes; None where there is no library."""
+    try:
+        from ....compiler.array_kernels import nodes
+    except LibraryError:
+        return None
+    return nodes
+
+
 def _distinct(src: Array) -> tuple[Array, Array, Array, Array]:
     """As numpy's unique, whose calls take longer than few elements need; NaN is one element."""
+    kernels = _kernels()
+    found: tuple[Array, Array, Array, Array] | None = None if kernels is None else kernels.distinct(src)
+    if found is not None:
+        return found
     order = src.argsort(kind="stable")
     ordered, begins = src[order], np.ones(src.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
@@ -86,7 +104,7 @@ def unique(node: Node) -> tuple[Array, ...]:
         order = np.argsort(first)
         rank = np.argsort(order)
         values, first, inverse, counts = np.take(values, order, along), first[order], rank[inverse], counts[order]
-    return values.astype(src.dtype), *[one.astype(np.int64) for one in (first, inverse, counts)]
+    return values.astype(src.dtype, copy=False), *[one.astype(np.int64, copy=False) for one in (first, inverse, counts)]
 
 
 @computes("TensorScatter")
@@ -127,4 +145,6 @@ def bit_cast(node: Node) -> Array:
 @computes("Det", shaped=True)
 def determinant(node: Node) -> Array:
     """The determinant of each matrix."""
-    return np.asarray(np.linalg.det(node.wide(0))).astype(node.array(0).dtype)
+    src, kernels = node.array(0), _kernels()
+    result: Array | None = None if kernels is None else kernels.determinants(src)
+    return np.asarray(np.linalg.det(node.wide(0))).astype(src.dtype) if result is None else result
