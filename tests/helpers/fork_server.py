@@ -37,7 +37,8 @@ def run_forked(module, words, given="", cwd=None, seconds=300, environment=None)
         server.stdin.write(json.dumps(task) + "\n")
         server.stdin.flush()
         status = json.loads(server.stdout.readline())
-        output, errors = (Path(path).read_text() for path in paths[1:])
+        encoding = (environment or {}).get("PYTHONIOENCODING")
+        output, errors = (Path(path).read_text(encoding, "surrogateescape" if encoding else None) for path in paths[1:])
     return subprocess.CompletedProcess(words, status, output, errors)
 
 
@@ -79,6 +80,9 @@ def serve(main):
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
+            if encoding := environment.get("PYTHONIOENCODING"):  # Python reads it when it starts
+                sys.stdout.reconfigure(encoding=encoding)
+                sys.stderr.reconfigure(encoding=encoding, errors="backslashreplace")
             sys.argv[1:] = words
             main()
             return  # the process ends as any other does
