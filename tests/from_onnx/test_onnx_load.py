@@ -369,10 +369,26 @@ def test_transforms_of_few_numbers_are_products(dims, axis, inverse):
     node = helper.make_node("DFT", ["x"], ["y"], axis=axis % 3, inverse=inverse)
     outputs = [helper.make_tensor_value_info("y", F, [*dims[:-1], 2])]
     graph = onegraph.onnx.load(model([node], [info("x", dims)], outputs, opset=17))
-    is_few = not inverse and dims[axis] * np.prod(dims) <= 1 << 19
+    is_few = dims[axis] * np.prod(dims) <= 1 << 19
     assert is_few == all(op.kind != "OnnxNode" for op in graph.ops)
     found = run(graph, x=x)
     assert np.allclose(found[..., 0] + 1j * found[..., 1], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("frequencies", "length"), [(5, None), (5, 8), (5, 9), (5, 12), (1, None)])
+def test_the_signal_of_half_a_spectrum_is_that_of_numpy(frequencies, length):
+    x = np.random.default_rng(0).standard_normal((3, frequencies, 2, 2)).astype(np.float32)
+    node = helper.make_node("DFT", ["x", "length"] if length else ["x"], ["y"], axis=1, inverse=1, onesided=1)
+    known = [numpy_helper.from_array(np.array(length), "length")] if length else []
+    proto = model([node], [info("x", x.shape)], [helper.make_tensor_value_info("y", F, None)], known, opset=17)
+    if frequencies == 1:
+        with pytest.raises(og.FormatError, match="Invalid number of FFT data points"):
+            onegraph.onnx.load(proto)
+        return
+    graph = onegraph.onnx.load(proto)
+    assert (length in (None, 8)) == all(op.kind != "OnnxNode" for op in graph.ops)
+    expected = np.fft.irfft(x[..., 0] + 1j * x[..., 1], length, axis=1)[..., None]
+    np.testing.assert_allclose(run(graph, x=x), expected, rtol=0, atol=1e-5)
 
 
 def test_the_frames_of_a_signal_have_a_known_shape():

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ....lowering.emitter import Array, Value
-from ....lowering.fourier import transformed
+from ....lowering.fourier import real_of_half, transformed
 from ....lowering.movement import reshape
 from ..node import Node, Unsettled, computes, in_f32
 
@@ -37,12 +37,17 @@ def _as_product(node: Node) -> Value:
     if dims[-1] not in (1, 2) or not -len(dims) <= axis < len(dims) or axis % len(dims) == len(dims) - 1:
         raise Unsettled("numpy names the mistake")
     axis %= len(dims)
-    is_real, size = dims[-1] == 1, dims[axis]
-    is_other = bool(length and length[0] != size) or (half and not is_real) or bool(node.attr("inverse", 0))
-    if is_other or not 0 < size * prod(dims) <= MOST_FEW:
+    is_real, is_inverse, size = dims[-1] == 1, bool(node.attr("inverse", 0)), dims[axis]
+    count = 2 * (size - 1) if is_inverse and half else size
+    is_other = bool(length and length[0] != count) or (half and is_real == is_inverse)
+    if is_other or count < 1 or count * prod(dims) > MOST_FEW:
         raise Unsettled("numpy takes less time for many numbers, and knows all forms")
+    if is_inverse and half:
+        numbers = real_of_half(node.emit, node.value(0), axis, count, 1 / count)
+        return reshape(node.emit, numbers, [*dims[:axis], count, *dims[axis + 1 : -1], 1])
     src = reshape(node.emit, node.value(0), [*dims[:-1]]) if is_real else node.value(0)
-    return transformed(node.emit, src, axis, -1, 1.0, is_real=is_real, half=half)
+    sign, scale = (1, 1 / count) if is_inverse else (-1, 1.0)
+    return transformed(node.emit, src, axis, sign, scale, is_real=is_real, half=half)
 
 
 @computes("DFT", few=_few_numbers, shaped=True)
