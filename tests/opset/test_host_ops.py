@@ -1,6 +1,7 @@
 """Host ops: every record has a function and a case, and executables compute what the cases say."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -417,3 +418,20 @@ def test_few_of_many_elements_come_as_from_a_sort(shape, axis, largest):
     wanted = np.argsort(-order if largest else order, axis=axis, kind="stable").take([0, 1], axis=axis)
     np.testing.assert_array_equal(found.places, wanted)
     np.testing.assert_array_equal(found.y, np.take_along_axis(src, wanted, axis))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("kind", ["Exp", "Log", "Tanh", "Sqrt", "Sin", "Floor"])
+def test_numbers_of_float64_are_written_where_the_plan_wants_them(kind):
+    """Without a warning of numpy, and for a source with strides."""
+    g = og.Graph()
+    turned = g.op(
+        "Transpose", [g.input("x", OF_NUMPY[np.dtype(np.float64)], (2, 3))], {"order": (1, 0)}, edition="host"
+    )
+    g.output("y", g.op(kind, [turned], edition="host"))
+    x = np.array([[-1, 0, np.inf], [np.nan, 800, 0.5]])
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, kind.lower())(x.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(g.compile()(x), wanted)

@@ -19,11 +19,12 @@ WIDE = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.float32), np.dtype(np.float16)
 
 
 def _unary(compute: Callable[[Array], Array]) -> Callable[[Call, Array], Array]:
-    """An op on one array, in f32 for the 16-bit floats."""
+    """An op on one array, in f32 for the 16-bit floats. Its attribute ``compute`` is what computes wider numbers."""
 
     def function(call: Call, src: Array) -> Array:
         return np.asarray(compute(src.astype(WIDE.get(src.dtype, src.dtype), copy=False))).astype(src.dtype, copy=False)
 
+    function.compute = compute  # type: ignore[attr-defined]
     return function
 
 
