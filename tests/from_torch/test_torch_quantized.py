@@ -155,6 +155,32 @@ def test_integer_products_of_pytorch_are_exact():
         np.testing.assert_array_equal(compiled(x, weights).numpy(), wanted.numpy())
 
 
+class Rows(nn.Module):
+    """A Linear of s8 codes on rows that a run quantizes, as torchao writes it for processors that multiply u8 by s8."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("codes", torch.randint(-127, 128, (40, 24), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(24) / 50)
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        codes = (x / scale).round().clamp(-128, 127).to(torch.int8)
+        unsigned = (codes.to(torch.int32) + 128).to(torch.uint8)
+        product = torch._int_mm(unsigned, self.codes) - 128 * self.codes.sum(0, dtype=torch.int32)
+        return product.to(F32) * scale * self.scales
+
+
+def test_integers_between_codes_leave_one_part():
+    model, x = Rows().eval(), torch.from_numpy(RNG.standard_normal((3, 40), np.float32))
+    onegraph.torch.reset()
+    with torch.no_grad():
+        found = torch.compile(model, backend="onegraph")(x)
+        torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-5)
+    stats = onegraph.torch.stats()
+    assert (stats.partitions, sum(left.count for left in stats.left)) == (1, 0)
+
+
 # Blocks of torchao ----------------------------------------------------------------------------------------------------
 
 

@@ -35,7 +35,7 @@ JOINED = (
     *("aten.histc", "aten._adaptive_avg_pool2d_backward"),
 )
 # The data types for which the kernel of elementwise host ops has vectors, as PyTorch has.
-COMMON = frozenset([DataType.f32, DataType.float64, DataType.s64, DataType.u8, DataType.boolean])
+COMMON = frozenset([DataType.f32, DataType.float64, DataType.s64, DataType.s32, DataType.u8, DataType.boolean])
 HOST_REASON = "PyTorch runs it faster than numpy"
 
 
