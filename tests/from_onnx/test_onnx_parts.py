@@ -9,9 +9,12 @@ from onegraph.arrays.packed_codes import packed
 from onegraph.frontends.onnx.deferred import _agreed, _coded, _tensor_type
 from onegraph.frontends.onnx.packed_nodes import PART, Codes, PackedNodes, turned
 from onegraph.frontends.onnx.precision import _constant, _exact, _pools_images
+from onegraph.frontends.onnx.save import Exporter
 from onegraph.frontends.onnx.saving.files import _externally, _length
 from onegraph.frontends.onnx.saving.quantization import has_wide_zero_points
+from onegraph.frontends.onnx.tables.packed import _table_form
 from onegraph.ir.op import schema_of
+from onegraph.lowering.emitter import NotLowered
 from onegraph.opset.editions.registry import HOST
 from onegraph.opset.schema import Call
 
@@ -270,3 +273,77 @@ def test_constants_begin_at_pages_of_their_file():
 )
 def test_small_elements_share_bytes(kind, count, length):
     assert _length(np.zeros(count, np.int8), kind) == length
+
+
+# By form of packed weights: depth, group, coding, what zero is, zero points, and the inputs of the node; 0 for others.
+SAVED = [
+    (96, 16, "s4", 0, None, 3),
+    (96, 32, "s4", 0, None, 3),
+    (96, 48, "s4", 0, None, 0),
+    (96, 8, "s4", 0, None, 0),
+    (24, 0, "s4", 0, None, 3),
+    (96, 32, "u4", 8, None, 3),
+    (96, 32, "u4", 7, None, 4),
+    (96, 32, "u4", 15, None, 4),
+    (96, 32, "u4", 0, None, 4),
+    (96, 32, "u4", 0, np.uint8, 4),
+    (96, 32, "s4", 0, np.int8, 4),
+    (96, 32, "u8", 128, None, 3),
+]
+
+
+@pytest.mark.parametrize(("depth", "group", "coding", "zero", "points", "inputs"), SAVED)
+def test_packed_weights_become_a_node_of_the_runtime(depth, group, coding, zero, points, inputs):
+    graph, blocks = og.Graph(), -(-depth // (group or depth))
+    rows = np.zeros((3, depth if coding.endswith("8") else depth // 2), np.uint8)
+    ends = [graph.input("x", "f32", (2, depth)), graph.constant(rows), graph.constant(np.ones((3, blocks), F32))]
+    ends += [] if points is None else [graph.constant(np.ones((3, blocks), points))]
+    attrs = {"coding": coding, "group": group, "zero": zero}
+    graph.output("y", graph.op("PackedMatMul", ends, attrs, edition=HOST))
+    nodes = [one for one in Exporter(graph).model()[0].graph.node if one.op_type == "MatMulNBits"]
+    assert [len(one.input) for one in nodes] == [inputs] * bool(inputs)
+
+
+class MalformedError(Exception):
+    pass
+
+
+# What a node has instead of codes (4, 16) of uint8 with scales (4, 1) in blocks of 16, and bits and block or the error.
+TABLES = [
+    ({}, {}, (4, 16)),
+    ({}, {"bits": 2}, (2, 16)),
+    ({}, {"bits": 8}, (8, 16)),
+    ({}, {"bits": 3}, MalformedError),
+    ({}, {"block_size": 8}, MalformedError),
+    ({}, {"block_size": 32}, (4, 32)),
+    ({}, {"block_size": 48}, MalformedError),
+    ({"data": np.zeros((4, 16), np.int16)}, {}, NotLowered),
+    ({"scales": np.zeros((4, 1), np.int8)}, {}, MalformedError),
+    ({"data": np.zeros((4, 16), og.s4.numpy)}, {}, (4, 16)),
+    ({"data": np.zeros((4, 16), og.u4.numpy)}, {"bits": 8}, MalformedError),
+    ({}, {"gather_axis": -2, "quantize_axis": -1}, (4, 16)),
+    ({}, {"gather_axis": 1}, NotLowered),
+    ({}, {"quantize_axis": 0}, NotLowered),
+    ({}, {"gather_axis": 2}, MalformedError),
+    ({}, {"quantize_axis": -3}, MalformedError),
+    ({"data": np.zeros(4, np.uint8), "scales": np.zeros(1, F32)}, {"quantize_axis": 0}, MalformedError),
+    ({"scales": np.zeros(4, F32)}, {}, MalformedError),
+    ({"data": np.zeros((2, 4, 16), np.uint8), "scales": np.zeros((2, 4, 1), F32)}, {}, NotLowered),
+]
+
+
+@pytest.mark.parametrize(("others", "attrs", "found"), TABLES)
+def test_tables_of_codes_have_one_form(others, attrs, found):
+    class Node:
+        def attr(self, name, default):
+            return {"block_size": 16, **attrs}.get(name, default)
+
+        def invalid(self, *text):
+            return MalformedError(*text)
+
+    given = {"data": np.zeros((4, 16), np.uint8), "scales": np.zeros((4, 1), F32), **others}
+    if isinstance(found, tuple):
+        assert _table_form(Node(), **given) == found
+    else:
+        with pytest.raises(found):
+            _table_form(Node(), **given)

@@ -27,6 +27,10 @@ def drawn(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+def counted(dtype, shape):
+    return (np.arange(math.prod(shape)) % 3).reshape(shape).astype(og.DataType.of(dtype).numpy)
+
+
 def some_nan(*shape):
     array = drawn(*shape)
     array.ravel()[::5] = np.nan
@@ -130,6 +134,19 @@ def in_codes(e, x, block=16, depth=32, turned=False, bias=False, limits=(-8, 8),
     return e.op("MatMul", ends, {"transpose_b": True} if turned else {})
 
 
+def depthwise(e, x, axis=3, scales=(0.5, 0.25, 1.0, 2.0), zps=(1,) * 4, own=1, last="NXC", weights_axis=0):
+    """A depthwise convolution of codes with a scale for each channel."""
+    per_channel = {"scales": [*scales], "zps": [*zps], "qtype": "per_channel", "axis": axis}
+    src = e.op("Dequantize", [x], per_channel if len(scales) > 1 else {**per_channel, "qtype": "per_tensor"})
+    form = {"qtype": "per_channel", "axis": weights_axis} if own > 1 else {"qtype": "per_tensor"}
+    codes = np.arange(16).reshape(4, 1, 2, 2).astype(np.int8)
+    weights = e.op("Dequantize", [codes], {"scales": [0.5, 1.0, 2.0, 4.0][:own], "zps": [1, 0, 2, 3][:own], **form})
+    attrs = {**PLAIN, "weights_format": "OIX", "groups": 4, "data_format": last}
+    return e.op("Convolution", [src, weights], attrs)
+
+
+PIXELS, IN_ROWS = ("u8", (1, 5, 5, 4)), ("u8", (1, 4, 5, 4))
+CODED_CONV = ["Dequantize", "Dequantize", *CONV]
 TABLE, INDICES = (5, 3), ("s64", (4,))
 CODED, AT_ONCE = (2, 3, 32), ["Slice", "Reshape", "Gather", "ReduceSum"]
 # By case: the shapes of the inputs, what is added, and the ops that are left; None if any may be.
@@ -309,6 +326,12 @@ CASES = {
     "codes without a sign": ([CODED], lambda e, x: in_codes(e, x, limits=(0, 16), points=7), ["PackedMatMul"]),
     "codes of one block": ([CODED], lambda e, x: in_codes(e, x, block=32), ["PackedMatMul"]),
     "codes of short blocks": ([CODED], lambda e, x: in_codes(e, x, block=8), None),
+    "depthwise scales": ([PIXELS], depthwise, CODED_CONV),
+    "depthwise scales of both": ([PIXELS], lambda e, x: depthwise(e, x, own=4), CODED_CONV),
+    "depthwise scales of last axes": ([PIXELS], lambda e, x: depthwise(e, x, axis=-1), CODED_CONV),
+    "depthwise scales of rows": ([IN_ROWS], lambda e, x: depthwise(e, x, axis=1), CODED_CONV),
+    "depthwise scales of two codes of zero": ([PIXELS], lambda e, x: depthwise(e, x, zps=(1, 1, 1, 2)), CODED_CONV),
+    "depthwise scale": ([PIXELS], lambda e, x: depthwise(e, x, scales=(0.5,), zps=(1,)), CODED_CONV),
     "codes in rows": ([CODED], lambda e, x: in_codes(e, x, axis=0), None),
 }
 
@@ -343,7 +366,7 @@ def test_patterns_keep_the_numbers(case):
     plain, found = (built(case, with_patterns=flag) for flag in (False, True))
     draw = some_nan if "NaN" in case else drawn
     given = {
-        f"x{number}": np.arange(4) % 3 if type(shape[0]) is str else 3 * draw(*shape)
+        f"x{number}": counted(*shape) if type(shape[0]) is str else 3 * draw(*shape)
         for number, shape in enumerate(shapes)
     }
     if "infinities" in case:
