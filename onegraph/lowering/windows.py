@@ -144,7 +144,7 @@ def convolution_transpose(
     return emit.op("ConvTranspose", [src, weights, bias], attrs)
 
 
-def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool = False) -> Value:
+def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool) -> Value:
     """The largest element of each window of src (N, C, X); 8-bit integers and float64 too.
 
     Raises:
