@@ -63,7 +63,7 @@ class Executable(Made):
         reproducible: bool = False,
         finite_math: bool = False,
         shared: SharedConstants | None = None,
-        small: bool = False,
+        small: int = 0,
     ) -> None:
         expect_graph(graph)
         interface = Interface(graph)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..compiler.array_kernels import with_kernel
 from ..compiler.report import PartitionReport
@@ -27,12 +28,14 @@ from ..opset.traits import Trait
 from ..reference.host import computed_on_host, host_function
 from ..reference.run import computed, run_op
 from .direct_ops import CHECKED, Direct, direct
+from .segments import Make, Segment, segments
 
 REASON = "few elements, whose number changes from call to call: op by op, without a compilation"
 Compute = Callable[[Sequence[Any]], Sequence[Array]]
 FEW, MOST_KEYS = 64, 256  # elements whose contents rules may ask for; combinations of shapes that are remembered
 SMALL, MOST_TERMS = 1 << 14, 1 << 18  # elements of all inputs, and of a result; products of a MatMul
 OFTEN, MOST_COUNTS = 4, 1024  # runs with the same shapes, before these are compiled; combinations that are counted
+SELDOM = 32  # the same of a segment, whose sizes may be others in each run
 # Host ops of which numpy computes few elements in a few microseconds.
 PLAIN = frozenset(schema.kind for category in (arithmetic, logic, movement, indexing) for schema in category.OPS)
 CHEAP_HOST = PLAIN.union(
@@ -173,35 +176,48 @@ def _dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape).astype(dtype, copy=False)
 
 
+class Step(NamedTuple):
+    """An op, or a segment.
+
+    Attributes:
+        is_product: whether it is a MatMul.
+        compute: gives its results.
+        inputs, outputs: ids of its tensors.
+    """
+
+    is_product: bool
+    compute: Compute
+    inputs: Sequence[int | None]
+    outputs: Sequence[int]
+
+
 class OpByOp:
     """The ops of a graph, one after another.
 
     Args:
         graph: a graph of cheap ops.
         runs: by id of op, what computes it.
+        make: makes the executables of segments; None for no segments.
+        often: runs with the same shapes, before these are compiled.
 
     Attributes:
         is_open: whether shapes depend on contents, so that no program holds all ops for all calls with some shapes.
     """
 
-    def __init__(self, graph: DataGraph, runs: dict[int, Compute]) -> None:
+    def __init__(
+        self, graph: DataGraph, runs: dict[int, Compute], make: Make | None = None, often: int = OFTEN
+    ) -> None:
+        self._often = often
         self.is_open, self._counts, self._large = False, dict[object, int](), set[object]()
-        self._steps = [
-            (
-                op.kind == "MatMul",
-                runs[op.id],
-                [None if tensor is None else tensor.id for tensor in op.inputs],
-                [tensor.id for tensor in op.outputs],
-            )
-            for op in graph.ops
-        ]
+        self._graph, self._runs, self._make = graph, runs, make
+        self._steps = [self._step(op) for op in graph.ops]
         self._ops = graph.ops
         self._constants: dict[int | None, Array] = {
             tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None
         }
         self._inputs = [tensor.id for tensor in graph.inputs.values()]
         self._ends = [tensor.id for tensor in graph.outputs.values()]
-        made = [number for step in self._steps for number in step[3]]
+        made = [number for step in self._steps for number in step.outputs]
         # Results that are inputs, constants, views or other results share no memory with these.
         copied, seen = list[bool](), set[int]()
         for number in self._ends:
@@ -210,22 +226,42 @@ class OpByOp:
         self._is_copied = copied
 
     @classmethod
-    def of(cls, graph: DataGraph, control: Callable[[Op], Compute]) -> OpByOp | None:
+    def of(
+        cls, graph: DataGraph, control: Callable[[Op], Compute], make: Make | None = None, often: int = OFTEN
+    ) -> OpByOp | None:
         """What runs a graph of cheap ops; None for other graphs.
 
         Args:
             graph: the graph.
             control: what computes an op of control flow.
+            make: makes the executables of segments; None for no segments.
+            often: runs with the same shapes, before these are compiled.
         """
         if any(op.kind not in (CHEAP_HOST if op.edition == HOST else CHEAP) for op in graph.ops):
             return None
-        return cls(graph, {op.id: control(op) if op.kind in BODIES else ExaminedOp(op).compute for op in graph.ops})
+        runs = {op.id: control(op) if op.kind in BODIES else ExaminedOp(op).compute for op in graph.ops}
+        return cls(graph, runs, make, often)
+
+    def _step(self, op: Op) -> Step:
+        """An op as a step."""
+        inputs = [None if tensor is None else tensor.id for tensor in op.inputs]
+        return Step(op.kind == "MatMul", self._runs[op.id], inputs, [tensor.id for tensor in op.outputs])
+
+    @cached_property
+    def _divided(self) -> Sequence[Step] | None:
+        """The steps with segments among them; None if there is no segment."""
+        parts = None if self._make is None else segments(self._graph, self._make)
+        if parts is None:
+            return None
+        return [Step(False, *part) if isinstance(part, Segment) else self._step(part) for part in parts]
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array] | None:
         """The outputs for these arrays; None if they are large, or come so often that they are worth a compilation."""
+        if self.is_open and self._divided is not None:
+            return self.results(arrays, steps=self._divided)
         key = tuple([array.shape for array in arrays])
         count = self._counts.get(key, 0)
-        is_often = count >= OFTEN and not self.is_open
+        is_often = count >= self._often and not self.is_open
         if is_often or key in self._large or sum([array.size for array in arrays]) > SMALL:
             return None
         if len(self._counts) >= MOST_COUNTS:
@@ -237,15 +273,27 @@ class OpByOp:
             self._large.add(key)
             return None
 
-    def results(self, arrays: Sequence[Array], most: float = inf, most_terms: float = inf) -> Sequence[Array]:
+    def results(
+        self,
+        arrays: Sequence[Array],
+        most: float = inf,
+        most_terms: float = inf,
+        steps: Sequence[Step] | None = None,
+    ) -> Sequence[Array]:
         """The outputs for these arrays.
+
+        Args:
+            arrays: of the inputs.
+            most: elements of a result.
+            most_terms: products of a MatMul.
+            steps: in their order; by default the ops.
 
         Raises:
             TooLargeError: a result has more than ``most`` elements, or a MatMul more than ``most_terms`` products.
         """
         values: dict[int | None, Any] = {None: None, **self._constants, **dict(zip(self._inputs, arrays, strict=True))}
         with np.errstate(all="ignore"):
-            for is_product, compute, inputs, outputs in self._steps:
+            for is_product, compute, inputs, outputs in steps or self._steps:
                 operands = [values[number] for number in inputs]
                 if is_product and prod(operands[0].shape) * operands[1].shape[-1] > most_terms:
                     raise TooLargeError

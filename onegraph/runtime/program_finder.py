@@ -26,7 +26,7 @@ from .arguments import value_inputs
 from .compile_options import CompileOptions, refuse_unknown_partitions
 from .grown_outputs import grown_outputs
 from .interface import Arrays, Interface
-from .op_by_op import OpByOp
+from .op_by_op import OFTEN, SELDOM, OpByOp
 from .plan import EXECUTE
 from .program import Program
 from .program_cache import CAPACITY, CacheInfo, Entry, ProgramCache, dispatch
@@ -54,7 +54,7 @@ class ProgramFinder:
         executable: makes the executables of stages, from a graph and options by name.
         program: the program of a graph with known shapes, if it is known already.
         shared: what is shared with the executables of graphs that differ in sizes alone.
-        small: whether few elements whose number changes may be computed op by op.
+        small: the number of runs in which few elements of the same shapes are computed op by op.
 
     Attributes:
         quick: runs a call with one call into C, or returns None and does nothing.
@@ -70,7 +70,7 @@ class ProgramFinder:
         executable: Callable[..., Runnable],
         program: Program | None = None,
         shared: SharedConstants | None = None,
-        small: bool = False,
+        small: int = 0,
     ) -> None:
         self._read, self.options, self._constants = graph, options, shared
         self._interface, self._executable = interface, executable
@@ -88,7 +88,8 @@ class ProgramFinder:
         self.value_inputs = value_inputs(self.graph)
         self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in inputs.values())
         if small and not (self._is_static and all(known(end.shape) for op in self.graph.ops for end in op.outputs)):
-            self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._bodies))
+            make = partial(_make_part, executable, options, SELDOM)  # does not refer to this object
+            self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._bodies), make, small)
         if self._is_static:
             self.find({})
         elif interface.state is None:
@@ -120,12 +121,23 @@ class ProgramFinder:
     def _small_call(self, compiled: QuickCall, arrays: tuple[Any, ...], out: object = None) -> Any:
         """A call of few elements; None for other calls, which are compiled."""
         assert self.op_by_op is not None
-        result = None if self.op_by_op.is_open else compiled(arrays, out)
+        result = compiled(arrays, out) if self._has_program(arrays) else None
         if result is None and out is None:
             results = self.op_by_op.run(arrays)
             if results is not None:
                 return results[0] if self._interface.result is None else self._interface.result(*results)
         return compiled(arrays, out) if result is None else result
+
+    def _has_program(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether a call of these arrays needs no new program, as far as their shapes tell; one may take longer."""
+        if self.op_by_op is None or self.op_by_op.is_open:
+            return False
+        if self._is_static or self._interface.growing.growths:
+            return True
+        try:
+            return tuple([array.shape for array in arrays]) in self.cache.entries
+        except AttributeError:  # an argument is not an array
+            return True
 
     def only_program(self) -> Program | None:
         """The program of a graph with known shapes; None for other graphs."""
@@ -293,14 +305,7 @@ class ProgramFinder:
 
     def _make(self, graph: DataGraph) -> Runnable:
         """The executable of a part of the graph."""
-        options = self.options
-        threads = None if isinstance(options.threads, Mapping) else options.threads
-        return self._executable(graph, small=self._may_be_small, **options._replace(threads=threads)._asdict())
-
-    @property
-    def _may_be_small(self) -> bool:
-        """Whether parts of the graph may run op by op, which rounds in another way."""
-        return self.options.policy == "fusion" and not self.options.reproducible
+        return _make_part(self._executable, self.options, OFTEN, graph)
 
     def _make_body(self, graph: DataGraph) -> Runnable:
         """The executable of a body of control flow."""
@@ -308,7 +313,7 @@ class ProgramFinder:
         shared.partitions.repeats = not options.reproducible
         threads = None if isinstance(options.threads, Mapping) else options.threads
         settings = options._replace(threads=threads)._asdict()
-        return self._executable(graph, shared=shared, small=self._may_be_small, **settings)
+        return self._executable(graph, shared=shared, small=_small(options, OFTEN), **settings)
 
     def _entry_of_stages(self, graph: DataGraph, staged: Staged) -> Entry:
         interface, names = self._interface, [*graph.inputs]
@@ -328,3 +333,14 @@ class ProgramFinder:
         grown = grown_outputs(program, growing.growths)
         quick = None if interface.state is not None else quick_call(program, interface.result, growing.overs(grown))
         return Entry(program, quick or decline, pieces=program.pieces(), grown=grown)
+
+
+def _small(options: CompileOptions, often: int) -> int:
+    """The number of runs op by op, which rounds in another way; 0 where that is not wanted."""
+    return often if options.policy == "fusion" and not options.reproducible else 0
+
+
+def _make_part(executable: Callable[..., Runnable], options: CompileOptions, often: int, graph: DataGraph) -> Runnable:
+    """The executable of a part of the graph, which runs op by op before shapes have come ``often``."""
+    threads = None if isinstance(options.threads, Mapping) else options.threads
+    return executable(graph, small=_small(options, often), **options._replace(threads=threads)._asdict())

@@ -12,7 +12,9 @@ from onegraph.opset.editions.registry import HOST
 from onegraph.reference import run_op
 from onegraph.runtime import compiled_program
 from onegraph.runtime.direct_ops import BASE_MAKERS, EXACT, MAKERS, UFUNCS, direct
-from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, ExaminedOp, OpByOp
+from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, SELDOM, ExaminedOp, OpByOp
+from onegraph.runtime.segments import segments
+from onegraph.runtime.staged import Staged
 from onegraph.runtime.subprograms import CompiledBody
 
 RNG = np.random.default_rng(0)
@@ -35,6 +37,77 @@ def positive_rows(g=None):
 def expected(x):
     rows = x[x.sum(1) > 0]
     return rows * 2, np.array(rows.shape)
+
+
+def between_sizes():
+    """Ops between two sizes that contents decide, among them a Range up to a size, and one up to a number."""
+    g = og.Graph()
+    x, n = g.input("x", og.f32, (None, 4)), g.input("n", og.s64, (1,))
+
+    def host(kind, inputs, attrs=None, **more):
+        return g.op(kind, inputs, attrs or {}, edition=HOST, **more)
+
+    zero, one = g.constant(np.int64(0), dtype=og.s64), g.constant(np.int64(1), dtype=og.s64)
+    chosen = host("Greater", [g.op("ReduceSum", [x], {"axes": [1], "keep_dims": False}), g.constant(np.float32(0))])
+    rows = host("Compress", [x, chosen], {"axis": 0})
+    numbers = host("Range", [zero, host("Gather", [host("Shape", [rows]), zero], {"axis": 0}), one])
+    factors = host("Unsqueeze", [host("Cast", [numbers], dtype="f32")], {"axes": [1]})
+    scaled = g.op("Multiply", [rows, factors])
+    total = g.op("ReduceSum", [scaled], {"axes": [0], "keep_dims": False})
+    g.output("total", g.op("Add", [total, total]))
+    g.output("places", host("NonZero", [host("Greater", [scaled, total])]))
+    g.output("repeated", host("Expand", [g.op("Square", [total]), host("Concat", [n, n], {"axis": 0})]))
+    return g
+
+
+def between_sizes_in_numpy(x, n):
+    rows = x[x.sum(1) > 0]
+    scaled = rows * np.arange(len(rows), dtype=np.float32)[:, None]
+    total = scaled.sum(0)
+    return total * 2, np.array((scaled > total).nonzero()), np.broadcast_to(total**2, np.broadcast_shapes((4,), (n, n)))
+
+
+def test_ops_between_two_sizes_are_a_program_for_sizes_that_come_often():
+    model, made = between_sizes().compile(), []
+    xs = [np.round(RNG.standard_normal((6, 4)) * 8).astype(np.float32) for _ in range(3)]
+    xs += [-np.abs(xs[0]), np.abs(xs[1]), RNG.integers(1, 9, (0, 4)).astype(np.float32)]
+    for turn in range(SELDOM + 8):
+        for x in xs:
+            for found, wanted in zip(model(x, np.array([4])), between_sizes_in_numpy(x, 4), strict=True):
+                np.testing.assert_array_equal(found, wanted)
+        if turn == 2:
+            made.append(programs_of_segments(model))
+    assert 0 == made[0] < programs_of_segments(model)
+    for number in (4, 1):  # contents of a later call, of which the segment knows nothing
+        assert model(xs[0], np.array([number]))[2].shape == (number, 4)
+    with pytest.raises(og.OneGraphError):
+        model(xs[0], np.array([3]))
+
+
+def programs_of_segments(model):
+    """The number of programs that the segments of an executable, and of its stages, have."""
+    finders, count = [model._programs], 0
+    while finders:
+        finder = finders.pop()
+        for step in (finder.op_by_op and finder.op_by_op.is_open and finder.op_by_op._divided) or ():
+            executable = getattr(step.compute, "executable", None)
+            if executable is not None:
+                count += len(executable._programs.cache.entries)
+        for entry in finder.cache.entries.values():
+            if isinstance(entry.program, Staged):
+                finders.append(entry.program._rest._programs)
+    return count
+
+
+def test_segments_hold_no_op_whose_size_contents_decide():
+    graph, parts = between_sizes(), []
+    divided = segments(graph, lambda part: parts.append(part) or (lambda *arrays: None))
+    assert [part.kind for part in divided if isinstance(part, og.Op)] == [
+        "ReduceSum", "Greater", "Concat", "Compress", "NonZero", "Expand"
+    ]  # fmt: skip
+    (part,) = parts
+    assert {"Range", "Shape", "Multiply", "Square"} <= {op.kind for op in part.ops}
+    assert segments(part, lambda part: pytest.fail("one stage is no segment")) is None
 
 
 def test_new_sizes_need_no_compilation(monkeypatch):
