@@ -11,24 +11,48 @@ from .._util.open_numbers import has_open_numbers, numbers_at
 from .._util.open_sizes import is_open, present
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor, Op, schema_of
+from ..opset import kinds
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST, base_of
 from ..opset.schema import Call
+from ..opset.traits import Trait
 from ..reference import run_op
 from ..reference.host import INTO, computed_on_host, host_function
 from .array_kernels import with_kernel
 from .ir.step import Step
 from .ir.value import Value
 from .open_values import At, attrs_at, step_at
-from .steps import NumpyStep, Run
+from .steps import NumpyStep, Run, nothing
 
+INDEXED = frozenset(["Gather", "GatherElements", "GatherND"])
 # By the kind of an op of control flow, what makes its run; the stage that compiles the bodies enters it.
 CONTROL: dict[str, Callable[[Op], Run]] = {}
 
 
+# Host ops that refuse no contents of what they read.
+PLAIN = frozenset(["Concat", "Tile"]).union(
+    *map(kinds.host_kinds, (Trait.POINTWISE, Trait.CASTS, Trait.SUMS, Trait.VIEW))
+)
+
+
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
-    return _numpy_step(step, values, note, _sized(step.op))._replace(source=step)
+    made = _numpy_step(step, values, note, _sized(step.op))._replace(source=step)
+    return made._replace(run=nothing) if _is_empty(made, step, values) else made
+
+
+def _is_empty(made: NumpyStep, step: Step, values: Mapping[int, Value]) -> bool:
+    """Whether the results of a step have no elements, and no contents are wrong."""
+    op = step.op
+    shapes = {end.id: end.shape for end in op.outputs} | {
+        end: values[end].shape for end in made.outputs if end in values
+    }
+    if not all(any(type(dim) is int and not dim for dim in shapes.get(end) or ()) for end in made.outputs):
+        return False
+    if op.edition != HOST or op.kind in PLAIN:
+        return bool(made.outputs) and op.kind not in kinds.PER_RUN | kinds.OPAQUE
+    indices = op.inputs[1] if op.kind in INDEXED else None
+    return indices is not None and 0 in (indices.shape or ())
 
 
 def numpy_step_at(open_step: NumpyStep, values: Mapping[int, Value], at: At) -> NumpyStep:

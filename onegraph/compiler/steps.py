@@ -59,6 +59,10 @@ def shifts_of(values: Sequence[Value]) -> Sequence[int]:
     return [value.shift for value in values] if any(value.offset for value in values) else ()
 
 
+def nothing(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """The run of a step whose results have no elements."""
+
+
 class NumpyStep(NamedTuple):
     """One op that numpy runs; None stands for an absent optional input.
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays.ndarrays import aligned_empty, owners, strided
 from ..compiler.array_kernels.arrays import LIMIT
 from ..compiler.memory_planner import aligned
-from ..compiler.steps import Ending, NumpyStep
+from ..compiler.steps import Ending, NumpyStep, nothing
 from ..ir.op import Array
 from ..native.library import address_of, ffi, lib
 from .placement import ARENA, Placement, span
@@ -44,6 +44,7 @@ class Frame:
         arena: Array | None = None,
     ) -> None:
         self.placement, self.parts, self.ending = placement, parts, ending
+        self._active = [part for part in parts if isinstance(part, range) or part.run is not nothing]
         self.plan, self._limit = Plan(source), source.limit
         self._state: State | None = None
         self.number = self.plan.number  # read by native/csrc/call.cpp
@@ -142,7 +143,7 @@ class Frame:
 
     def _run_parts(self) -> None:
         LIMIT.threads = self._limit
-        for part in self.parts:
+        for part in self._active:
             if isinstance(part, range):
                 self.plan.run_steps(part.start, part.stop)
             else:

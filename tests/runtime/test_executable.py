@@ -11,6 +11,7 @@ import pytest
 from helpers.executables import filled, in_a_process, rows_summed
 
 import onegraph as og
+from onegraph.opset.editions.registry import HOST
 
 
 @pytest.fixture
@@ -423,3 +424,22 @@ def test_large_results_that_were_freed_are_used_again():
     x = np.ones(size, np.float32)
     model(x)  # Python runs the first call
     assert len({model(x).ctypes.data for _ in range(5)}) == 1
+
+
+@pytest.mark.parametrize("indices", [[], [7]], ids=["no index", "a bad index"])
+def test_no_elements_are_computed_without_a_step(indices):
+    g = og.Graph()
+    x, i = g.input("x", og.f32, (4, 0)), g.input("i", og.s64, (len(indices),))
+    rows = g.op("Gather", [x, i], {"axis": 0}, edition=HOST)
+    total = g.op("Atan", [g.op("Concat", [rows, rows], {"axis": 1}, edition=HOST)], edition=HOST)
+    g.output("y", total)
+    g.output("sum", g.op("ReduceSum", [total], {"axes": [1], "keep_dims": False}))
+    model, arrays = g.compile(), (np.zeros((4, 0), np.float32), np.array(indices, np.int64))
+    if indices:
+        with pytest.raises(og.ArgumentError, match="7"):
+            model(*arrays)
+    else:
+        y, total = model(*arrays)
+        assert (y.shape, total.shape) == ((0, 0), (0,))
+        (frame,) = model._programs.only_program().free_frames
+        assert not [part for part in frame._active if not isinstance(part, range)]
