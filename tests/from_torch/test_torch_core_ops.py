@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import onegraph.torch  # noqa: E402
-from onegraph.errors import UnsupportedError  # noqa: E402
+from onegraph.errors import ArgumentError, UnsupportedError  # noqa: E402
 from onegraph.frontends.torch.capture import decompositions  # noqa: E402
 from onegraph.frontends.torch.node import LOWERINGS, PARTS  # noqa: E402
 from onegraph.lowering import fourier  # noqa: E402
@@ -19,6 +19,7 @@ SPECIAL = torch.tensor([INF, -INF, NAN, 0.0, -0.0, 1.0])
 WHOLE = torch.tensor([[7, -7, 7, -7], [5, 6, -1, 0], [9, 1, 2, 3]])
 STEPS = torch.tensor([[2, 2, -2, -2], [3, -4, 5, 6], [1, 1, 1, 1]])
 PLACES = torch.tensor([[0, 2, 1, 0], [1, 1, 0, 2]])
+LENGTHS = torch.tensor([2, 0, 1])
 ROWS, BAGS = torch.tensor([2, 0, 1, 2, 2]), torch.tensor([0, 2, 2])
 F = torch.nn.functional
 
@@ -83,6 +84,12 @@ PLACED = {
     "bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="sum"),
     "means of bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="mean"),
     "largest of bags": lambda: F.embedding_bag(ROWS, X, BAGS, mode="max"),
+    "sums of segments": lambda: torch.segment_reduce(X, "sum", lengths=LENGTHS),
+    "sums of segments from a number": lambda: torch.segment_reduce(X, "sum", lengths=LENGTHS.int(), initial=0.5),
+    "means of segments": lambda: torch.segment_reduce(X, "mean", lengths=LENGTHS),
+    "largest of segments": lambda: torch.segment_reduce(SPECIAL[:3], "max", lengths=LENGTHS),
+    "smallest of segments": lambda: torch.segment_reduce(Y[..., None], "min", lengths=LENGTHS),
+    "smallest of segments or a number": lambda: torch.segment_reduce(Y, "min", lengths=LENGTHS, initial=0.5),
     "parts": lambda: F.adaptive_max_pool2d(squares(2)[None], (3, 2)),
     "parts of a row": lambda: F.adaptive_max_pool1d(Y, 4),
     "parts of volumes": lambda: F.adaptive_max_pool3d(squares(2)[None, None], (1, 3, 4)),
@@ -216,6 +223,32 @@ def test_transforms_and_complex_numbers_agree_with_eager(monkeypatch, longest):
             if one.shape != other.shape or not close:
                 wrong.append(f"{name}: {one}, not {other}")
     assert not wrong, "\n".join(wrong)
+
+
+class Segments(torch.nn.Module):
+    """Sums of segments of rows, or what else is asked for."""
+
+    def __init__(self, **asked):
+        super().__init__()
+        self.asked = {"reduce": "sum", **asked}
+
+    def forward(self, rows, lengths):
+        """The segments."""
+        return torch.segment_reduce(rows, lengths=lengths, **self.asked)
+
+
+def test_lengths_of_segments_add_up_to_the_number_of_rows():
+    model = onegraph.torch.export(Segments(), (X, LENGTHS)).compile()
+    np.testing.assert_allclose(model(X.numpy(), np.array([0, 2, 1])), torch.stack([X[0] * 0, X[0] + X[1], X[2]]))
+    for lengths in ([2, 0, 2], [1, 1, 0], [4, -1, 0], [-1, 2, 2], [0, 0, 0]):
+        with pytest.raises(ArgumentError, match="out of range"):
+            model(X.numpy(), np.array(lengths))
+
+
+@pytest.mark.parametrize("asked", [{"reduce": "prod"}, {"reduce": "mean", "initial": 0.5}, {"unsafe": True}])
+def test_other_segments_are_refused(asked):
+    with pytest.raises(UnsupportedError, match="segment_reduce"):
+        onegraph.torch.export(Segments(**asked), (X, LENGTHS))
 
 
 def test_absolute_values_take_no_square_of_large_and_small_numbers():

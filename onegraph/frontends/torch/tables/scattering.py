@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...._util.open_sizes import is_open
-from ....lowering.bags import reduced_bags
+from ....lowering.bags import WRONG, reduced_bags
 from ....lowering.elementwise import binary, select
 from ....lowering.emitter import Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
+from ....lowering.reduction import reduce as least_of
 from ....opset.dtypes import DataType
 from ....opset.shapes import broadcast
 from ..node import AtenNode, NotLowered, lowers
@@ -194,6 +195,50 @@ def embedding_bag(node: AtenNode) -> list[Value | None]:
         is_empty = binary(emit, "Equal", part(emit, ends, 0, 1, bags + 1), part(emit, ends, 0, 0, bags))
         result = select(emit, reshape(emit, is_empty, [bags, 1]), np.zeros((), node.result_dtype.numpy), result)
     return [result, None, None, None]
+
+
+# By PyTorch's name: the reduction, whether it is that of the negated numbers, and how a first number is joined.
+SEGMENTS = {
+    "sum": ("ReduceSum", False, "Add"),
+    "mean": ("ReduceMean", False, ""),
+    "max": ("ReduceMax", False, "Maximum"),
+    "min": ("ReduceMax", True, "Minimum"),
+}
+
+
+@lowers("segment_reduce.default")
+def segment_reduce(node: AtenNode) -> Value:
+    """The sum, mean, largest or smallest numbers of segments of rows, whose lengths add up to the number of rows."""
+    emit, rows, initial = node.emit, node.value("data"), node["initial"]
+    is_plain = (
+        node["lengths"] is not None and node["offsets"] is None and node["indices"] is None and not node["unsafe"]
+    )
+    kind, is_negated, join = SEGMENTS.get(node["reduce"], ("", False, ""))
+    if not is_plain or not kind or node["axis"] or len(node.shape("lengths")) != 1 or 0 in node.shape("lengths"):
+        raise NotLowered("no lengths along the first axis alone, or a product")
+    if initial is not None and not join:
+        raise NotLowered("a mean that begins with a number")
+    lengths = cast(emit, node.value("lengths"), DataType.s64)
+    ends = emit.op("CumSum", [lengths], {"axis": 0, "exclusive": False, "reverse": False})
+    count, (segments,) = numbers(*node.shape("data")[:1]), node.shape("lengths")
+    is_other = emit.op("Not", [binary(emit, "Equal", part(emit, ends, 0, segments - 1, segments), count)])
+    is_wrong = binary(
+        emit, "Or", is_other, binary(emit, "Less", least_of(emit, "ReduceMin", lengths, [0], keep=True), numbers(0))
+    )
+    wrong = binary(emit, "Multiply", cast(emit, is_wrong, DataType.s64), numbers(WRONG))
+    # Lengths that do not fit choose an index that is out of range.
+    ends = concat(emit, [emit.op("Gather", [numbers(0), wrong], {"axis": 0}), ends], 0)
+    result = reduced_bags(emit, kind, emit.op("Negative", [rows]) if is_negated else rows, ends)
+    if is_negated:
+        result = emit.op("Negative", [result])
+    if node["reduce"] == "mean":  # no rows have none
+        is_empty = reshape(
+            emit, binary(emit, "Equal", lengths, numbers(0)), [segments, *[1] * (len(node.shape("data")) - 1)]
+        )
+        result = select(emit, is_empty, np.array(np.nan).astype(node.result_dtype.numpy), result)
+    if initial is not None:
+        result = binary(emit, join, result, np.array(initial).astype(node.result_dtype.numpy))
+    return result
 
 
 @lowers("searchsorted.Tensor", "bucketize.Tensor")
