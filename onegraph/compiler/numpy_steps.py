@@ -24,7 +24,6 @@ from .ir.value import Value
 from .open_values import At, attrs_at, step_at
 from .steps import NumpyStep, Run, nothing
 
-INDEXED = frozenset(["Gather", "GatherElements", "GatherND"])
 # By the kind of an op of control flow, what makes its run; the stage that compiles the bodies enters it.
 CONTROL: dict[str, Callable[[Op], Run]] = {}
 
@@ -51,7 +50,7 @@ def _is_empty(made: NumpyStep, step: Step, values: Mapping[int, Value]) -> bool:
         return False
     if op.edition != HOST or op.kind in PLAIN:
         return bool(made.outputs) and op.kind not in kinds.PER_RUN | kinds.OPAQUE
-    indices = op.inputs[1] if op.kind in INDEXED else None
+    indices = op.inputs[1] if op.kind in kinds.INDEXED else None
     return indices is not None and 0 in (indices.shape or ())
 
 

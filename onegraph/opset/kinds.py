@@ -90,3 +90,9 @@ HOST_UNARY = host_kinds(Trait.POINTWISE) & _kinds(HOST_CATEGORIES, _is_unary)
 # Ops that put the elements of a tensor in another shape.
 HOST_RESHAPES = host_kinds(Trait.RESHAPES)
 RESHAPES = base_kinds(Trait.RESHAPES) | HOST_RESHAPES
+# Host ops that move elements of the first input by indices, the second one.
+INDEXED = host_kinds(Trait.MOVES) & _kinds(
+    HOST_CATEGORIES, lambda schema: [port.name for port in schema.inputs][1:2] == ["indices"]
+)
+# Host ops of whose results contents decide the sizes.
+CONTENT_SIZED = frozenset(["Compress", "NonMaxSuppression", "NonZero"])

@@ -176,7 +176,7 @@ def _dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape).astype(dtype, copy=False)
 
 
-class Step(NamedTuple):
+class GraphPart(NamedTuple):
     """An op, or a segment.
 
     Attributes:
@@ -242,18 +242,18 @@ class OpByOp:
         runs = {op.id: control(op) if op.kind in BODIES else ExaminedOp(op).compute for op in graph.ops}
         return cls(graph, runs, make, often)
 
-    def _step(self, op: Op) -> Step:
+    def _step(self, op: Op) -> GraphPart:
         """An op as a step."""
         inputs = [None if tensor is None else tensor.id for tensor in op.inputs]
-        return Step(op.kind == "MatMul", self._runs[op.id], inputs, [tensor.id for tensor in op.outputs])
+        return GraphPart(op.kind == "MatMul", self._runs[op.id], inputs, [tensor.id for tensor in op.outputs])
 
     @cached_property
-    def _divided(self) -> Sequence[Step] | None:
+    def _divided(self) -> Sequence[GraphPart] | None:
         """The steps with segments among them; None if there is no segment."""
         parts = None if self._make is None else segments(self._graph, self._make)
         if parts is None:
             return None
-        return [Step(False, *part) if isinstance(part, Segment) else self._step(part) for part in parts]
+        return [GraphPart(False, *part) if isinstance(part, Segment) else self._step(part) for part in parts]
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array] | None:
         """The outputs for these arrays; None if they are large, or come so often that they are worth a compilation."""
@@ -278,7 +278,7 @@ class OpByOp:
         arrays: Sequence[Array],
         most: float = inf,
         most_terms: float = inf,
-        steps: Sequence[Step] | None = None,
+        steps: Sequence[GraphPart] | None = None,
     ) -> Sequence[Array]:
         """The outputs for these arrays.
 

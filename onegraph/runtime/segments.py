@@ -19,7 +19,7 @@ from .arguments import value_inputs
 
 LEAST = 4  # ops that take longer one by one than an executable of them takes to call
 # Ops whose results have sizes that contents decide, beside those that read a shape.
-OPENING = frozenset(["Compress", "NonMaxSuppression", "NonZero", "Unique", *BODIES])
+OPENING = kinds.CONTENT_SIZED | {*BODIES}
 SIZES = frozenset(["Shape", "Size"])
 PER_RUN = kinds.host_kinds(Trait.PER_RUN)
 # Makes the executable of a graph.

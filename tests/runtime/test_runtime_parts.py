@@ -8,15 +8,15 @@ import pytest
 import onegraph as og
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.opset.editions.registry import HOST
-from onegraph.runtime import equal_bits, sized_program
+from onegraph.runtime import equal_bits, program_finder, sized_program
 from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.equal_bits import _numbers, agrees
-from onegraph.runtime.op_by_op import _is_refused_by_numpy, _ranked
+from onegraph.runtime.op_by_op import OFTEN, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_program import _has_bytes_of
 from onegraph.runtime.open_programs import OpenPrograms
 from onegraph.runtime.program_cache import dispatch
-from onegraph.runtime.program_finder import ProgramFinder
-from onegraph.runtime.repeat import Repeat, Rounds
+from onegraph.runtime.repeat import Repeat
+from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
 from onegraph.runtime.state import State
 
@@ -264,9 +264,8 @@ def test_constants_are_compared_by_their_bytes(first, second, same):
     ("options", "small"), [({}, True), ({"policy": "debug"}, False), ({"reproducible": True}, False)]
 )
 def test_parts_run_op_by_op_where_options_allow(options, small):
-    finder = object.__new__(ProgramFinder)
-    finder.options = CompileOptions("fusion", True, "strict", None)._replace(**options)
-    assert finder._may_be_small is small
+    chosen = CompileOptions("fusion", True, "strict", None)._replace(**options)
+    assert bool(program_finder._small(chosen, OFTEN)) is small
 
 
 @pytest.mark.parametrize(("result", "noted"), [("y", ["y"]), (None, [])])
