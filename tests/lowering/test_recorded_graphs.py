@@ -57,7 +57,7 @@ NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
 MODELS = 12  # beside a model
 CHAINS = 14  # beside one
-KEPT_MODELS = Path(__file__).parents[1] / "corpus" / "models.txt"  # packed bytes of those of tests, by name
+KEPT_MODELS = Path(__file__).parents[1] / "recorded" / "models.txt"  # packed bytes of those of tests, by name
 # Those beside a model that reach conditions which no others of them reach, by their number.
 CHOSEN = Path(__file__).parents[1] / "recorded" / "near_models.txt"
 BASE_EDITION = "onednn-3.13"
