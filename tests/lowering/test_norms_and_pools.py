@@ -200,5 +200,5 @@ def test_pools_of_unknown_dims_wait_where_counts_matter(pool):
     emit, x = Emitter(graph), graph.input("x", og.f32, (2, 3, None))
     with pytest.raises(Unsettled):
         WAITING[pool](emit, x, window)
-    plain = w.max_pool(emit, x, [3], window), w.average_pool(emit, x, [3], window)
+    plain = w.max_pool(emit, x, [3], window, ceil=False), w.average_pool(emit, x, [3], window)
     assert {tensor.shape for tensor in (*plain, w.lp_pool(emit, x, [3], window, 2, ceil=False))} == {(2, 3, None)}
