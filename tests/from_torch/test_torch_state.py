@@ -237,7 +237,7 @@ def test_other_kinds_of_tensors_raise_on_request(make, text):
 
 def test_the_log_names_what_is_left(monkeypatch):
     logger, lines = logging.getLogger("onegraph.torch"), []
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    monkeypatch.setattr(logger, "isEnabledFor", lambda level: level >= logging.INFO)  # which is remembered by level
     monkeypatch.setattr(logger, "handle", lambda record: lines.append(record.getMessage()))
     compiled(lambda x: torch.linalg.inv(x @ x))(torch.eye(4) + 0.1)
     assert any("PyTorch runs 1 aten.linalg_inv_ex.default" in line for line in lines)
