@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from ._util.late_imports import import_late
+from ._util.tracebacks import methods_end_tracebacks
 from .builder.chosen_outputs import returning
 from .builder.graph import DataGraph
 from .ir.op import Array, LogicalTensor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 
 
+@methods_end_tracebacks
 class Graph(DataGraph):
     """A graph under construction. Only ``compile`` and ``partitions`` need the library.
 

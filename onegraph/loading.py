@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from ._util.paths import path_of
+from ._util.tracebacks import ends_traceback
 from .errors import ArgumentError, shown
 from .graph import Graph
 
@@ -25,6 +26,7 @@ def load(path: str | PathLike[str]) -> Graph | Executable: ...
 def load(path: str | PathLike[str], kind: type[Loaded]) -> Loaded: ...
 
 
+@ends_traceback
 def load(path: str | PathLike[str], kind: object = None) -> object:
     """Load what ``Graph.save`` or ``Executable.save`` wrote.
 

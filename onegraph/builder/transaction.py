@@ -13,6 +13,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from .._util.tracebacks import shorten
+from ..errors import OneGraphError
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 # A dictionary with a key and its value; the ops with an op and None; the numbers of ops with a number and None; or None
 # with the attributes that an edit has exchanged.
@@ -83,11 +86,13 @@ def atomic(function: Function) -> Function:
             if outer is None:
                 del _open[key]
             return result
-        except BaseException:
+        except BaseException as error:
             _take_back(graph, entries, mark)
             if outer is None:
                 _open.pop(key, None)
-            raise
+                if isinstance(error, OneGraphError):
+                    shorten(error)
+            raise error
 
     return cast("Function", whole)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Protocol
 
 from .._util.exact_types import elements, entries, has_type
+from .._util.tracebacks import ends_traceback
 from ..errors import ERROR, ArgumentError, Violation
 from ..inference.infer import infer_attrs, infer_op
 from ..inference.op_inference import MAX_VIOLATIONS
@@ -25,6 +26,7 @@ from .structure import structure
 from .violation_list import ViolationList
 
 
+@ends_traceback
 def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> ViolationList:
     """Check the attributes of an op without its inputs.
 
@@ -43,6 +45,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     return ViolationList(infer_attrs(kind, attrs, edition=chosen).violations)
 
 
+@ends_traceback
 def check_op(
     kind: str,
     attrs: object = None,
@@ -90,6 +93,7 @@ class Ops(Protocol):
         """The ops."""
 
 
+@ends_traceback
 def check_graph(graph: Ops | Iterable[Op], *, edition: str | None = None, library: str | None = None) -> ViolationList:
     """Check a graph: every op, and the connections between the ops.
 

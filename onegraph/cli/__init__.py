@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from .._util import tracebacks
 from .._util.first_imports import restore
 from .._version import __version__
 from ..errors import OneGraphError, SpecError
@@ -115,9 +116,9 @@ class Commands(click.Group):
                 _discard_output(sys.stdout)
             note(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except Exception as error:
-            if os.environ.get("ONEGRAPH_TRACEBACK"):
+            if os.environ.get(tracebacks.VARIABLE):
                 raise
-            fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
+            fix = f"this is a bug of onegraph; {tracebacks.VARIABLE}=1 in the environment shows where"
             note(f"{type(error).__name__}: {error}; {fix}")
         sys.exit(2)
 

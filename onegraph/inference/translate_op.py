@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 from .._util.exact_types import elements, has_type
 from .._util.records import record
+from .._util.tracebacks import ends_traceback
 from ..errors import ArgumentError, SpecError, shown
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
@@ -24,17 +25,18 @@ from .infer import infer_attrs, infer_op
 from .op_inference import OpInference
 
 Pair = tuple[DataType | None, Shape]
+RESHAPE = "StaticReshape", "StaticReshape does it where the shape is known when the graph is built"
 OF_KNOWN_SIZES = "StaticReshape", "a graph whose sizes are known needs none: onegraph.onnx.load takes them as shapes="
 # Op that the target lacks -> (another op, a suggestion to show if the target has that other op).
 INSTEAD = {
-    "DynamicReshape": ("StaticReshape", "StaticReshape does it where the shape is known when the graph is built"),
+    "DynamicReshape": RESHAPE,
     "DynamicTranspose": ("StaticTranspose", "StaticTranspose does it where the order is known when the graph is built"),
     "Rsqrt": ("Pow", "Pow with beta -0.5 computes it"),
     "Pow": ("Pow", "the exponent is a tensor in legacy-1 and the attribute beta elsewhere"),
     "Negative": ("Multiply", "Multiply by -1 computes it"),
     "Shape": OF_KNOWN_SIZES,
     "Size": OF_KNOWN_SIZES,
-    "Reshape": ("StaticReshape", "StaticReshape does it where the shape is known when the graph is built"),
+    "Reshape": RESHAPE,
 }
 
 
@@ -67,6 +69,7 @@ class Translation:
     outputs: tuple[Pair | LogicalTensor | None, ...] = ()
 
 
+@ends_traceback
 def translate(
     kind: str,
     attrs: Mapping[str, object] | None = None,
@@ -135,17 +138,13 @@ def _listed(name: str, tensors: object) -> Sequence[object]:
     """The tensors as a list; one logical tensor is a list of one."""
     listed = [tensors] if has_type(tensors, LogicalTensor) else elements(tensors)
     if listed is None:
-        raise ArgumentError(
-            f"{name}: {shown(tensors)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
-        )
+        allowed = "a list of logical tensors, (dtype, shape) pairs or arrays"
+        raise ArgumentError(f"{name}: {shown(tensors)}; expected {allowed}")
     return listed
 
 
 def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
-    """A logical tensor with dims and strides permuted together, so that it describes the same memory.
-
-    None if ``tensor`` is not a logical tensor.
-    """
+    """The same memory with dims and strides permuted together; None if ``tensor`` is not a logical tensor."""
     if not has_type(tensor, LogicalTensor):
         return None
     if order is None or tensor.shape is None or len(order) != len(tensor.shape):

@@ -9,6 +9,7 @@ from warnings import warn
 
 import numpy as np
 
+from .._util.tracebacks import ends_traceback
 from .._util.validation import choice, integer
 from ..arrays.packed_codes import BITS, packed
 from ..builder.compression import CompressedWeights
@@ -27,6 +28,7 @@ LEAST_GROUP, LARGEST_GROUP = 16, 1 << 30
 LEAST_SIZE = 1 << 12  # numbers of a matrix; a smaller one takes no time
 
 
+@ends_traceback
 def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph:
     """A graph whose products read constant weights of 4 or 8 bits, for models that wait for memory.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._util.html_table import escaped
 from .._util.init_once import Made, once
 from .._util.paths import path_of
+from .._util.tracebacks import methods_end_tracebacks
 from .._util.validation import flag, integer
 from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .profile import Profile
 
 
+@methods_end_tracebacks
 class Executable(Made):
     """A compiled graph. ``Graph.compile`` makes it; several threads may call it at once.
 
@@ -334,10 +336,7 @@ RECORDERS: list[Callable[..., Executable]] = []
 
 
 def compile_graph(graph: DataGraph, *, shared: SharedConstants | None = None, **options: Any) -> Executable:
-    """The executable of a graph; see :meth:`onegraph.Graph.compile`.
-
-    ``shared``: what it shares with the executables of graphs that differ from this one in sizes alone.
-    """
+    """The executable of a graph, which may share something with those of graphs that differ in sizes alone."""
     return RECORDERS[-1](graph, **options) if RECORDERS else Executable(graph, shared=shared, **options)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.tracebacks import ends_traceback
 from ..arrays.ndarrays import Held
 from ..capi.thread_affinity import calling_thread
 from ..errors import StateError
@@ -21,6 +22,7 @@ from .quick_call import decline
 from .staged import Staged
 
 
+@ends_traceback
 def slow_call(
     interface: Interface, programs: ProgramFinder, arrays: tuple[object, ...], named: Mapping[str, object], out: object
 ) -> Any:

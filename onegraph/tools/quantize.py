@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._util.exact_types import elements, text
+from .._util.tracebacks import ends_traceback
 from .._util.validation import choice, number
 from ..builder.compression import QuantizedOp
 from ..builder.graph import expect_graph
@@ -33,6 +34,7 @@ CODES = {"s8": 127, "u8": 255}
 LEAST_WEIGHTS = 2**6  # numbers; an op with fewer takes no time
 
 
+@ends_traceback
 def quantize(
     graph: Graph,
     samples: Iterable[object],

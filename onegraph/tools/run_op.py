@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._util.exact_types import elements, has_type
+from .._util.tracebacks import ends_traceback
 from ..arrays.ndarrays import array_of
 from ..graph import Graph
 from ..ir.op import Array, LogicalTensor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..runtime.call_types import Result
 
 
+@ends_traceback
 def run_op(
     kind: str,
     arrays: Sequence[Any] | Any,

@@ -8,6 +8,7 @@ from typing import Generic
 
 import numpy as np
 
+from .._util.tracebacks import ends_traceback
 from ..builder.graph import AnyGraph, expect_graph
 from ..errors import SpecError, UnsupportedError
 from ..inference.infer import infer_op
@@ -17,6 +18,7 @@ from ..opset.editions.registry import DEFAULT, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
 
 
+@ends_traceback
 def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:
     """Translate a graph to another edition; its inputs, outputs and results stay the same.
 

@@ -13,6 +13,7 @@ from ..._util.exact_types import elements, has_type, whole
 from ..._util.late_imports import import_late
 from ..._util.mapped_file import Identity, SourceFiles, identity_of
 from ..._util.paths import path_of
+from ..._util.tracebacks import ends_traceback
 from ..._util.validation import as_dict, flag
 from ...arrays.ndarrays import array_of
 from ...errors import ArgumentError, FormatError, LibraryError, shown
@@ -28,6 +29,7 @@ READER = "onegraph.frontends.onnx.read"  # a kept program does not wait for its 
 ORIGIN = "onegraph.runtime.origin"  # needs the library
 
 
+@ends_traceback
 def load(
     model: object,
     *,

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..._util.paths import path_of
+from ..._util.tracebacks import ends_traceback
 from ..._version import __version__
 from ...builder.graph import DataGraph, snapshot
 from ...errors import ArgumentError, UnsupportedError, shown
@@ -82,6 +83,7 @@ MAX_BYTES = 2**31 - 2**20
 SMALL = 1024  # bytes of a constant that stays in the model
 
 
+@ends_traceback
 def save(graph: DataGraph, path: object) -> None:
     """Write a graph as a model in the ONNX format, which other runtimes and tools read.
 
