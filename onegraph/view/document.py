@@ -12,6 +12,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from .._util.tracebacks import ends_traceback
 from .._util.validation import integer
 from ..errors import Violation
 from .model import Record, ReportLike, Times, model
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js", "camera.js", "panel.js", "page.js")
 
 
+@ends_traceback
 def page(
     graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,

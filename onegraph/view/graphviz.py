@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from .._util.tracebacks import ends_traceback
 from ..builder.graph import DataGraph, snapshot
 from ..errors import ERROR, Violation
 from ..ir.op import LogicalTensor, Op
@@ -12,6 +13,7 @@ from ..opset.shapes import show
 from .model import Record, ReportLike, Times, model
 
 
+@ends_traceback
 def dot(
     graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from .._util.tracebacks import ends_traceback
 from .._util.validation import flag
 from ..errors import UnsupportedError, Violation
 from .document import asset, script_json
@@ -21,6 +22,7 @@ STACK = 2 * 1024 * 1024
 PRELUDE = "globalThis.structuredClone = value => JSON.parse(JSON.stringify(value));"
 
 
+@ends_traceback
 def svg(
     graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,

@@ -554,6 +554,20 @@ def test_names_cut_lines(svg):
     assert text.count("⤷ from tanh_") == len(far)
 
 
+@pytest.mark.parametrize(
+    ("readers", "shape", "is_cut"), [(3, (), False), (4, (), True), (4, (1,), True), (4, (8,), False)]
+)
+def test_lines_of_a_number_that_many_read_are_cut(svg, readers, shape, is_cut):
+    graph = og.Graph()
+    rate = graph.abs(graph.input("rate", og.f32, shape), name="rate")
+    for number in range(readers):
+        variable = graph.input(f"w{number}", og.f32, (8,))
+        graph.output(f"next{number}", graph.multiply(variable, rate))
+    text = svg(graph)
+    assert text.count("⤷ from rate") == (readers if is_cut else 0)
+    assert sum("far" in classes for _, _, classes, _ in drawn(text)[2]) == (readers if is_cut else 0)
+
+
 def test_svg_escapes_user_text(svg):
     text = svg(*hostile(), title=HOSTILE)
     root, nodes, _ = drawn(text)

@@ -39,6 +39,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "from_json": lambda: og.Graph.from_json("no JSON"),
     "translate_graph": lambda: og.translate_graph(graph(), "0.1"),
     "quantize": lambda: og.quantize(graph(), 5),
+    "view.page": lambda: og.view.page(graph().compile()),
     "compress_weights": lambda: og.compress_weights(graph(), "int5"),
 }
 

@@ -4,8 +4,9 @@
 const layout = (() => {
   const BAND = 110; // nodes that dagre is given at a time; it recurses once for each rank
   const LABELS = 160; // graphs of more nodes than this show the types of tensors only where they are pointed at
-  const ACROSS = 6; // ranks that a line from one band to another may pass; it goes straight, past nothing
-  const FAR = 1500; // ranks that all lines may pass together before the longest are cut and named at their ends
+  const ACROSS = 2; // ranks that a line from one band to another may pass; it goes straight, past nothing
+  const FAR = 150; // ranks that all lines may pass together before the longest are cut and named at their ends
+  const SHARED = 4; // readers of a number from which on its lines are cut: a learning rate goes to every update
 
   function textWidth(text, size, bold = false) {
     let em = 0;
@@ -221,9 +222,14 @@ const layout = (() => {
   }
 
   /* Lines over many ranks cost the most and say the least. A graph input is drawn again beside a reader that is far;
-     of the others, the longest are cut and named in the reader once they are too many. */
-  function cut(model, nodes, edges) {
+     of the others, the longest are cut and named in the reader once they are too many, and so are those of a number
+     that many read. */
+  function cut(model, nodes, edges, links) {
     const span = edge => nodes.get(edge.to).rank - nodes.get(edge.from).rank;
+    for (const {out: after} of links.values()) {
+      const numbers = after.filter(edge => !edge.plain && model.tensors[edge.tensor].shape?.every(dim => dim === 1));
+      if (numbers.length >= SHARED) for (const edge of numbers) edge.far = true;
+    }
     const long = edges.filter(edge => !edge.far && span(edge) > 4).sort((a, b) => span(b) - span(a));
     let total = long.reduce((sum, edge) => sum + span(edge), 0);
     for (const edge of long) {
@@ -351,8 +357,9 @@ const layout = (() => {
   /* The picture of a model: nodes with x, y (of the centre), width and height; edges with start, points, end. */
   function scene(model, collapsed = new Set()) {
     const {nodes, edges} = elements(model, collapsed);
-    rank(nodes, edges, index(nodes, edges));
-    cut(model, nodes, edges);
+    const before = index(nodes, edges);
+    rank(nodes, edges, before);
+    cut(model, nodes, edges, before);
     const links = index(nodes, edges);
     for (const edge of edges) edge.type = typeText(model.tensors[edge.tensor]);
     for (const {out: after} of nodes.size > LABELS ? [] : links.values()) {
