@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 
-from .corpus import CORPUS, FOUND, KINDS
+from .corpus import CORPUS, FOUND
 from .differ import random_case
 from .grow import in_child
+from .kinds import KINDS
 from .recipe import reproducer
 from .shorten import fails_in_child, fails_in_process, shorten
 
@@ -144,9 +145,9 @@ def guided(seed, seconds, found=FOUND):
 
 
 def grown(kind, seed, seconds, some=1000):
-    """Changed inputs of the corpus: ONNX models, if the package onnx is installed, files or graphs."""
-    if kind == "onnx" and importlib.util.find_spec("onnx") is None:
-        print("onnx is not installed: no models")
+    """Changed inputs of the corpus, if the package that they need is installed."""
+    if not KINDS[kind].is_there:
+        print(f"{KINDS[kind].needs} is not installed: no inputs of the kind {kind}")
         return 0
     end, failed, first = time.monotonic() + seconds, 0, seed
     while time.monotonic() < end:

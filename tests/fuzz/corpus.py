@@ -1,6 +1,7 @@
 """Inputs that reached new branches: a folder of small files for each fuzzer, which the suite replays.
 
-tests/corpus has recipes of graphs, ONNX models, and files for the readers of graphs. A run of ``make fuzz`` starts from
+tests/corpus has recipes of graphs, ONNX models, files for the readers of graphs, calls of the C API, and programs of
+PyTorch. A run of ``make fuzz`` starts from
 them, and adds what reaches new branches to build/corpus. ``python -m tests.fuzz.corpus`` copies those of build/corpus
 to tests/corpus that reach branches which the others do not, the small ones first.
 """
@@ -8,47 +9,35 @@ to tests/corpus that reach branches which the others do not, the small ones firs
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from .kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS, FOUND = ROOT / "tests" / "corpus", ROOT / "build" / "corpus"
 LARGEST = 6000  # bytes of an input
 MOST, DOZENS = 60_000, 40  # bytes and number of all inputs of a kind in tests/corpus
-KINDS = {"graphs": ".json", "onnx": ".onnx", "files": ""}
 
 
 def inputs(kind: str, *folders: Path) -> list[Path]:
     """The files of a kind, those of tests/corpus first."""
     found = [path for folder in folders or (CORPUS, FOUND) for path in sorted((folder / kind).glob("*"))]
-    return [path for path in found if path.suffix == KINDS[kind]]
+    return [path for path in found if path.suffix == KINDS[kind].suffix]
 
 
 def keep(kind: str, data: bytes, folder: Path = FOUND) -> None:
     """Add an input under a digest of its contents."""
-    target = folder / kind / f"{hashlib.sha256(data).hexdigest()[:16]}{KINDS[kind]}"
+    target = folder / kind / f"{hashlib.sha256(data).hexdigest()[:16]}{KINDS[kind].suffix}"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
 
 
 def replayed(kind: str, data: bytes) -> str:
     """What goes wrong with an input; empty if nothing does."""
-    if kind == "onnx":
-        from .onnx_models import load
-
-        return load(data)
-    if kind == "files":
-        from .one_input import one_input
-
-        one_input(data)
-        return ""
-    from .differ import check
-
-    steps = json.loads(data)
-    ways = [{"policy": "fusion", "threads": 1, "way": "unknown"}, {"policy": "debug", "threads": 1, "way": "call"}]
-    return "\n".join(text for _, text in check(steps, ways))
+    text: str = KINDS[kind].functions.replay(data)
+    return text
 
 
 class Branches:
@@ -97,7 +86,7 @@ def fewest(reached: dict[bytes, set[tuple[str, int]]], covered: Iterable[tuple[s
 def main() -> None:
     """Copy to tests/corpus what it is to have."""
     branches = marking()
-    for kind in KINDS:
+    for kind in [kind for kind, one in KINDS.items() if one.is_there]:
         own = inputs(kind, CORPUS)
         covered = branches.reached(lambda kind=kind, own=own: [replayed(kind, path.read_bytes()) for path in own])  # type: ignore[misc]
         reached = dict[bytes, set[tuple[str, int]]]()

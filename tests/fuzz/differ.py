@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pickle
 import random
 import threading
@@ -56,6 +57,18 @@ def random_case(seed, most=40, kind="graphs"):
         threads = rng.choice([None, 1, 2, 2, 3]) if library.RUNTIME == "OpenMP" else None
         return steps, [{"policy": POLICIES[kind], "threads": threads, "way": "out", "least": SUMS}]
     return steps, list(variants(rng))
+
+
+def replay(data):
+    """What is wrong with a recipe, in two of the ways."""
+    ways = [{"policy": "fusion", "threads": 1, "way": "unknown"}, {"policy": "debug", "threads": 1, "way": "call"}]
+    return "\n".join(text for _, text in check(json.loads(data), ways))
+
+
+def changed(population, seed):
+    """A recipe that is drawn anew, as most changes of one are refused."""
+    steps, _ = random_case(seed, most=8, kind=random.Random(seed).choice([*RECIPES]))
+    return json.dumps(steps).encode()
 
 
 def check(steps, ways):

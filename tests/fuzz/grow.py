@@ -6,10 +6,7 @@ a time limit for each input, so that an input that asks for more is a finding to
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
-import json
-import random
 import resource
 import signal
 import subprocess
@@ -19,62 +16,17 @@ import traceback
 from pathlib import Path
 
 from .corpus import CORPUS, FOUND, LARGEST, ROOT, Branches, inputs, keep, marking, replayed
+from .kinds import KINDS
 
 MEMORY = 8 << 30
 SECONDS = 60  # an input takes milliseconds
-VALUES = (None, True, -1, 0, 1, 2**31, 2**63, 1e308, "", "f32", "NXC", "auto", [], [None], {}, [2, 3])
 
 
 def originals(kind: str, keeps: bool) -> list[bytes]:
     """What the changes begin with."""
     known = [path.read_bytes() for path in inputs(kind, *([] if keeps else [CORPUS]))]
-    if kind == "onnx":
-        from .onnx_models import models
-
-        return [*known, *models()]
-    return known
-
-
-def changed(kind: str, population: list[bytes], seed: int) -> bytes:
-    """A changed input; a graph is drawn anew, as most changes of one are refused."""
-    rng = random.Random(seed)
-    if kind == "onnx":
-        from .onnx_models import mutant
-
-        return mutant(population, seed)
-    if kind == "graphs":
-        from .differ import RECIPES, random_case
-
-        steps, _ = random_case(seed, most=8, kind=rng.choice([*RECIPES]))
-        return json.dumps(steps).encode()
-    data = rng.choice(population)
-    with contextlib.suppress(ValueError, RecursionError):
-        if rng.random() < 0.8:
-            return json.dumps(_changed_value(json.loads(data), rng, json.loads(rng.choice(population)))).encode()
-    from .onnx_models import changed_bytes
-
-    return changed_bytes(data, rng)
-
-
-def _changed_value(value: object, rng: random.Random, other: object) -> object:
-    """A value of JSON with one change; parts of another one come in."""
-    if isinstance(value, dict) and value and rng.random() < 0.9:
-        name = rng.choice([*value])
-        if rng.random() < 0.1:
-            return {key: part for key, part in value.items() if key != name}
-        inner = other.get(name, other) if isinstance(other, dict) else other
-        return value | {name: _changed_value(value[name], rng, inner)}
-    if isinstance(value, list) and value and rng.random() < 0.9:
-        place = rng.randrange(len(value))
-        inner = rng.choice(other) if isinstance(other, list) and other else other
-        parts = [*value]
-        parts[place : place + rng.choice((0, 1, 1, 1, 1))] = rng.choice(
-            ([], [_changed_value(value[place], rng, inner)], [_changed_value(value[place], rng, inner)])
-        )
-        return parts
-    if isinstance(value, int) and rng.random() < 0.3:
-        return value + rng.choice((-1, 1))
-    return other if rng.random() < 0.3 else rng.choice(VALUES)
+    more = getattr(KINDS[kind].functions, "originals", list)
+    return [*known, *more()]
 
 
 def in_child(kind: str, first: int, count: int, *, keeps: bool = False) -> list[str]:
@@ -110,7 +62,7 @@ def main(kind: str, first: int, count: int, keeps: bool, folder: Path = FOUND) -
     for seed in range(first, first + count):
         print(f"@{seed}", flush=True)
         signal.alarm(SECONDS)
-        data, found = changed(kind, population, seed), list[str]()
+        data, found = KINDS[kind].functions.changed(population, seed), list[str]()
         ways = branches.reached(lambda data=data, found=found: found.append(error_of(kind, data)))  # type: ignore[misc]
         signal.alarm(0)
         if found[0]:

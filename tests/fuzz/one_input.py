@@ -1,8 +1,12 @@
 """The readers of graph files, and the checker, on any bytes: the target of coverage-guided runs."""
 
 import json
+import random
 
 import onegraph as og
+
+from .json_changes import changed_text
+from .onnx_models import changed_bytes
 
 
 def read(data):
@@ -33,3 +37,16 @@ def one_input(data):
         check(data)
     else:
         read(data)
+
+
+def replay(data):
+    """The empty text; what goes wrong is raised."""
+    one_input(data)
+    return ""
+
+
+def changed(population, seed):
+    """A file with one change, mostly of the JSON."""
+    rng = random.Random(seed)
+    text = changed_text(population, rng) if rng.random() < 0.8 else None
+    return changed_bytes(rng.choice(population), rng) if text is None else text

@@ -14,7 +14,7 @@ INTEGERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**40, 2**63 - 1, -(2**63), -
 WORDS = ("", "x", "y", "../../etc/passwd", "/dev/zero", "\0", "ai.onnx", "Loop", "If", "Scan", "Softmax")
 
 
-def models():
+def originals():
     """The serialized models of the backend tests, in a fixed order."""
     from ..onnx_backend.cases import cases
 
@@ -24,13 +24,13 @@ def models():
     return [one.SerializeToString() for one in found]
 
 
-def mutant(originals, seed):
+def changed(population, seed):
     """A changed model."""
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
     rng = random.Random(seed)
-    data = rng.choice(originals)
+    data = rng.choice(population)
     if rng.random() < 0.3:
         return changed_bytes(data, rng)
     try:
@@ -47,18 +47,18 @@ def mutant(originals, seed):
 
 def changed_bytes(data, rng):
     """Flip bits, cut the end off, or put other bytes in."""
-    changed = bytearray(data)
+    found = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):
-        way, place = rng.randrange(4), rng.randrange(len(changed))
+        way, place = rng.randrange(4), rng.randrange(len(found))
         if way == 0:
-            changed[place] ^= 1 << rng.randrange(8)
+            found[place] ^= 1 << rng.randrange(8)
         elif way == 1 and place:
-            del changed[place:]
+            del found[place:]
         elif way == 2:
-            changed[place:place] = rng.randbytes(rng.choice((1, 4, 10)))
+            found[place:place] = rng.randbytes(rng.choice((1, 4, 10)))
         else:
-            changed[place] = rng.choice((0, 1, 127, 128, 255))
-    return bytes(changed)
+            found[place] = rng.choice((0, 1, 127, 128, 255))
+    return bytes(found)
 
 
 def change(message, rng):
@@ -132,7 +132,7 @@ def _repeated(descriptor):
     return descriptor.is_repeated if hasattr(descriptor, "is_repeated") else descriptor.label == 3
 
 
-def load(data):
+def replay(data):
     """The error of a load that no user should see; empty if there is none."""
     import onegraph.onnx
 

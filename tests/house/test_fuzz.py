@@ -50,8 +50,8 @@ def test_graph_that_was_wrong_once_agrees(path):
 @pytest.mark.library
 @pytest.mark.parametrize("kind", corpus.KINDS)
 def test_inputs_that_reached_new_branches_are_replayed(kind):
-    if kind == "onnx":
-        pytest.importorskip("onnx", reason="onnx is not installed")
+    if needs := corpus.KINDS[kind].needs:
+        pytest.importorskip(needs, reason=f"{needs} is not installed")
     for path in [path for path in corpus.inputs(kind, corpus.CORPUS) if path not in FOUND_ONCE]:
         assert not grow.error_of(kind, path.read_bytes()), path
 
@@ -71,10 +71,10 @@ def test_the_fewest_inputs_reach_all_branches():
 
 @pytest.mark.parametrize("kind", corpus.KINDS)
 def test_changed_inputs_depend_on_their_seed_alone(kind):
-    if kind == "onnx":
-        pytest.importorskip("onnx", reason="onnx is not installed")
+    if needs := corpus.KINDS[kind].needs:
+        pytest.importorskip(needs, reason=f"{needs} is not installed")
     population = [path.read_bytes() for path in corpus.inputs(kind, corpus.CORPUS)]
-    made = [grow.changed(kind, population, seed) for seed in (1, 2, 1)]
+    made = [corpus.KINDS[kind].functions.changed(population, seed) for seed in (1, 2, 1)]
     assert made[0] == made[2] != made[1]
 
 
