@@ -300,7 +300,7 @@ ELSEWHERE = {
     **dict.fromkeys(("If", "Loop"), "its time is that of the ops in its body"),
     **dict.fromkeys(("AllReduceStart", "AllReduceDone"), "it waits for other processes"),
     **dict.fromkeys(
-        ("TreeEnsemble", "Classify", "LookUp", "CouplePairs"),
+        ("TreeEnsemble", "Classify", "LookUp", "CouplePairs", "CountTuples"),
         "pipelines of scikit-learn have it, not detectors",
     ),
     "OnnxNode": "it runs nodes of other kinds",

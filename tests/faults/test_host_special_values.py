@@ -150,7 +150,7 @@ with np.errstate(all="ignore"):
 WITHOUT = {
     **dict.fromkeys(["And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"], "no floats"),
     **dict.fromkeys(["ShiftLeft", "ShiftRight", "Shape", "Size"], "no floats"),
-    **dict.fromkeys(["Range", "NonMaxSuppression"], "compares numbers alone"),
+    **dict.fromkeys(["Range", "NonMaxSuppression", "CountTuples"], "compares numbers alone"),
     **dict.fromkeys(["OnnxNode", "AllReduceStart", "AllReduceDone"], "foreign code"),
     **dict.fromkeys(["If", "Loop"], "graphs as attributes"),
     **dict.fromkeys(["PackedMatMul", "PackedGather", "PackedExperts"], "tests/kernels/test_packed_products.py"),

@@ -22,7 +22,7 @@ from onegraph.frontends.onnx import tables  # noqa: E402, F401
 from onegraph.frontends.onnx.node import LOWERINGS  # noqa: E402
 from onegraph.opset.dtypes import OF_NUMPY  # noqa: E402
 
-TESTED_KERNELS = ("trees", "classify", "find_keys")
+TESTED_KERNELS = ("trees", "classify", "find_keys", "count_tuples")
 F = TensorProto.FLOAT
 KINDS = sorted(kind for kind in CASES if f"{ML}::{kind}" in LOWERINGS)
 OP_SETS = {"LabelEncoder": (2, 4), "TreeEnsemble": (5,), "TreeEnsembleRegressor": (1, 3)}
@@ -57,6 +57,50 @@ def test_a_node_agrees_with_onnx_runtime(kind, version):
         assert "OnnxNode" not in [op.kind for op in graph.ops]
         compared += 1
     assert compared > 2
+
+
+def test_tuples_are_counted_as_in_onnx_runtime():
+    compared = 0
+    for seed in range(40):
+        proto, feeds = model_of(
+            CASES["TfIdfVectorizer"](Draw(np.random.default_rng(seed), "TfIdfVectorizer", 9, "")), 9
+        )
+        wanted = by_runtime(proto, feeds)
+        if wanted is not None:
+            assert outcome(proto, feeds, wanted) == "", seed
+            compared += 1
+    assert compared > 35
+
+
+def vectorizer(**attrs):
+    given = {"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
+    given |= {"ngram_counts": [0, 2], "ngram_indexes": [0, 1, 0], "pool_int64s": [1, 3, 1, 3], **attrs}
+    count = helper.make_node("TfIdfVectorizer", ["x"], ["y"], name="n", **given)
+    return model([count], [("x", TensorProto.INT64, [4])], [("y", F, None)])
+
+
+@pytest.mark.parametrize(
+    ("attrs", "told"),
+    [
+        ({"weights": [1.0, 2.0, 3.0]}, "tuples with other weights in one column"),
+        ({"weights": [1.0, 2.0]}, "mode TFIDF with 2 weights"),
+        ({"ngram_counts": [0, 1]}, "3 elements of tuples of 2"),
+        ({"ngram_counts": [1, 2]}, r"ngram_counts \[1, 2\]"),
+        ({"ngram_counts": [0, 5]}, r"ngram_counts \[0, 5\]"),
+        ({"ngram_indexes": [0, 1]}, "2 columns in ngram_indexes"),
+        ({"ngram_indexes": [0, 1, -1]}, "ngram_indexes"),
+        ({"mode": "DF"}, "mode DF"),
+        ({"pool_strings": ["a"]}, "strings"),
+    ],
+)
+def test_a_vectorizer_with_other_attributes_is_refused(attrs, told):
+    with pytest.raises(og.FormatError, match=told):
+        onegraph.onnx.load(vectorizer(**attrs))
+
+
+def test_tuples_of_one_column_are_counted_together():
+    executable = onegraph.onnx.load(vectorizer(weights=[2.0, 1.0, 2.0])).compile()
+    np.testing.assert_array_equal(executable(np.int64([1, 3, 1, 3])), [8, 2])
 
 
 def test_every_lowered_node_has_a_case():

@@ -592,6 +592,17 @@ def _learned() -> Iterator[HostCase]:
     yield HostCase("CouplePairs", [np.full((2, 3), 0.5)], [np.full((2, 3), 1 / 3)], {"classes": 3})
     pairs = np.float64([[0.2, 0.7, 0.4], [0.9, 0.6, 0.1]])
     yield HostCase("CouplePairs", [pairs], [np.array([_coupled(row) for row in pairs])], {"classes": 3})
+    far = 2**40 + 7
+    tuples = {"tuples": [7, far, 7, 7, far, 7, -1], "sizes": [1, 1, 3, 2], "columns": [3, 0, 1, 1], "width": 4}
+    row = _i(7, 7, far, 7, -1, 7)
+    yield HostCase("CountTuples", [row], [np.float32([1, 2, 0, 4])], tuples)
+    yield HostCase(
+        "CountTuples", [np.stack([row, row[::-1]])], [np.float32([[1, 3, 0, 4], [1, 1, 0, 4]])], {**tuples, "skips": 2}
+    )
+    yield HostCase("CountTuples", [np.int32([[7], [1]])], [np.float32([[0, 0, 0, 1], [0, 0, 0, 0]])], tuples)
+    yield HostCase(
+        "CountTuples", [np.zeros((2, 0), np.int64)], [np.zeros((2, 4), np.float32)], {**tuples, "skips": 2**62}
+    )
 
 
 def _coupled(pairs: Array) -> list[float]:

@@ -214,8 +214,10 @@ def tf_idf(d):
         "max_gram_length": d.size(least, 2),
         "max_skip_count": d.size(0, 2),
         "ngram_counts": [0, 4],
-        "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
+        "ngram_indexes": d.rng.permutation(7).tolist(),
         "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
-        "weights": floats(d, 7, 0.5, 2),
     }
-    return Case(d.kind, {"X": d.array(d.one((12,), (2, 6)), np.int64, 2, 8)}, attrs)
+    if d.size(0, 3):
+        attrs["weights"] = floats(d, 7, 0.5, 2)
+    shape = d.one((12,), (2, 6), (0,), (3, 1))
+    return Case(d.kind, {"X": d.array(shape, d.one(np.int64, np.int32), 2, 8)}, attrs)

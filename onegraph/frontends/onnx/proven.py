@@ -30,7 +30,6 @@ class Proof(NamedTuple):
 # By domain and kind.
 PROVEN: dict[tuple[str, str], Proof] = {
     ("", "ImageDecoder"): Proof((20,)),
-    ("", "TfIdfVectorizer"): Proof((9,)),
 }
 
 

@@ -8,6 +8,7 @@ from .table import flat, gradient_of, refused
 
 flat("GenIndex, host NonMaxSuppression", "its result is an index")
 flat("End", "it has no result")
+flat("host CountTuples", "it counts integers")
 refused("host TreeEnsemble, host Classify, host CouplePairs, host LookUp", "no step of a gradient trains such a model")
 refused("Wildcard", "the specification does not say what it computes")
 refused("host OnnxNode", "the package onnx computes its nodes")

@@ -8,7 +8,7 @@ from ..._util.counted import counted
 from ..dtypes import DataType
 from ..schema import Call, RuleFinding, same_shape
 from ..shapes import compatible, show
-from ..signature import POSITIVE, Attribute, Shape, rows
+from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Shape, rows
 from ..traits import Trait
 from .types import host
 
@@ -88,6 +88,23 @@ def pairs_fit(call: Call) -> Iterable[RuleFinding]:
         )
 
 
+def counts_shape(call: Call) -> tuple[Shape, ...]:
+    """The counts of each row; without an axis of rows, of the only one."""
+    src = call.shape("src")
+    return (None if src is None else (*src[:-1], call.s64("width")),)
+
+
+def tuples_are_counted(call: Call) -> Iterable[RuleFinding]:
+    """src is one row or (rows, elements), and each tuple has a size, elements and a column."""
+    src, sizes, columns = call.shape("src"), call.s64s("sizes"), call.s64s("columns")
+    if src is not None and len(src) not in (1, 2):
+        yield RuleFinding("src", f"shape {show(src)}", "one axis, or (rows, elements)")
+    if any(size < 1 for size in sizes) or sum(sizes) != len(call.s64s("tuples")):
+        yield RuleFinding("sizes", f"{[*sizes]}", f"positive sizes of {counted(len(call.s64s('tuples')), 'element')}")
+    if len(columns) != len(sizes) or any(not 0 <= column < call.s64("width") for column in columns):
+        yield RuleFinding("columns", f"{[*columns]}", f"a column below {call.s64('width')} for each of the tuples")
+
+
 OPS = (
     host(
         "TreeEnsemble",
@@ -152,5 +169,25 @@ OPS = (
         (Attribute("classes", "s64", "The number of classes.", required=True, range=POSITIVE),),
         shape_rules=(pairs_fit,),
         traits=Trait.BY_ROW,
+    ),
+    host(
+        "CountTuples",
+        "dst = how often the tuples of a column stand in a row of src: their elements one behind the other, or, if "
+        "there are more than one, with the same number of elements between them, from 0 to skips.",
+        "src:I",
+        "dst:f32",
+        rows("I", "s32|s64"),
+        counts_shape,
+        (
+            Attribute("tuples", "s64[]", "The elements of all tuples, one tuple behind the other.", required=True),
+            Attribute("sizes", "s64[]", "The number of elements of each tuple.", required=True),
+            Attribute("columns", "s64[]", "The column of dst where each tuple is counted.", required=True),
+            Attribute("width", "s64", "The number of columns of dst.", required=True, range=POSITIVE),
+            Attribute(
+                "skips", "s64", "The most elements between two of a tuple in src.", default=0, range=NON_NEGATIVE
+            ),
+        ),
+        shape_rules=(tuples_are_counted,),
+        traits=Trait.JUMPS,
     ),
 )

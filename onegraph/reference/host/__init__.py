@@ -40,6 +40,7 @@ KERNELS = frozenset(
             "Rotary",
             "TreeEnsemble",
             "WeightedGather",
+            "CountTuples",
             "DynamicQuantizeLinear",
             "Erf",
             "FakeQuantize",

@@ -160,3 +160,16 @@ def couple_pairs(call: Call, src: Array) -> Array:
             chosen /= (1 + step)[:, None]
         probabilities[open_] = chosen
     return probabilities.astype(src.dtype)
+
+
+def count_tuples(call: Call, src: Array) -> Array:
+    """How often each tuple stands in a row, without and with elements between its own."""
+    counts = np.zeros((*src.shape[:-1], call.s64("width")), np.float32)
+    length, first, tuples = src.shape[-1], 0, np.array(call.s64s("tuples"), np.int64)
+    for size, column in zip(call.s64s("sizes"), call.s64s("columns"), strict=True):
+        for step in range(1, 2 if size == 1 else min(call.s64("skips") + 2, length + 1)):
+            starts = np.arange(max(length - (size - 1) * step, 0))
+            places = starts[:, None] + step * np.arange(size)
+            counts[..., column] += (src[..., places] == tuples[first : first + size]).all(-1).sum(-1)
+        first += size
+    return counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 
 from ....arrays.trees import BITS, FAILS, HEAD, HOLDS, LEAF, MISSING, leaf_numbers_of, thresholds_of
@@ -110,4 +112,29 @@ def look_up(call: Call, src: NodeValue, keys: NodeValue, values: NodeValue, defa
     }
     src.body.functions.imports[ML] = OLD
     (result,) = src.body.nodes_results("LabelEncoder", [src], [values.dtype], ML, **attrs)
+    return result
+
+
+@writes("host CountTuples")
+def count_tuples(call: Call, src: NodeValue) -> NodeValue:
+    """A TfIdfVectorizer, which has the tuples by their size."""
+    elements, tuples = iter(call.s64s("tuples")), list[tuple[int, ...]]()
+    for size in call.s64s("sizes"):
+        tuples.append(tuple(islice(elements, size)))
+    if not tuples or len({*tuples}) < len(tuples):
+        raise UnsupportedError("CountTuples: equal tuples, or none; ONNX has no such node")
+    order = sorted(range(len(tuples)), key=lambda place: len(tuples[place]))
+    longest = len(tuples[order[-1]])
+    attrs: dict[str, Attr] = {
+        "mode": "TF",
+        "min_gram_length": 1,
+        "max_gram_length": longest,
+        "max_skip_count": call.s64("skips"),
+        "ngram_counts": [sum(len(one) for one in tuples if len(one) < size) for size in range(1, longest + 1)],
+        "ngram_indexes": [call.s64s("columns")[place] for place in order],
+        "pool_int64s": [element for place in order for element in tuples[place]],
+    }
+    if max(call.s64s("columns")) + 1 < call.s64("width"):
+        raise UnsupportedError("CountTuples: columns without a tuple at the end; ONNX has no such node")
+    (result,) = src.body.nodes_results("TfIdfVectorizer", [src], [DataType.f32], **attrs)
     return result

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._util.counted import counted
 from ....errors import LibraryError
-from ....lowering.elementwise import binary
+from ....lowering.elementwise import binary, filled, select
 from ....lowering.emitter import Array, Value, numbers, rank_of, shape_of
 from ....lowering.movement import as_s64, cast, concat, reshape
 from ..node import Node, NotLowered, Unsettled, computes, lowers
@@ -105,6 +105,53 @@ def unique(node: Node) -> tuple[Array, ...]:
         rank = np.argsort(order)
         values, first, inverse, counts = np.take(values, order, along), first[order], rank[inverse], counts[order]
     return values.astype(src.dtype, copy=False), *[one.astype(np.int64, copy=False) for one in (first, inverse, counts)]
+
+
+def _tuples_of(node: Node) -> dict[tuple[int, ...], int]:
+    """The tuples of the lengths that a TfIdfVectorizer counts, each with its number; of equal ones the last number."""
+    pool, places, columns = (node.attr(name, []) for name in ("pool_int64s", "ngram_counts", "ngram_indexes"))
+    ends, lengths = [*places[1:], len(pool)], range(node.attr("min_gram_length"), node.attr("max_gram_length") + 1)
+    found, number = dict[tuple[int, ...], int](), 0
+    if places[:1] != [0] or sorted(ends) != ends or min(columns, default=-1) < 0:
+        raise node.invalid(f"ngram_counts {places} and ngram_indexes {columns}", "the begins of lists, and columns")
+    for size, (begin, end) in enumerate(zip(places, ends, strict=True), 1):
+        for first in range(begin, end, size):
+            if size in lengths:
+                found[tuple(pool[first : first + size])] = number
+            number += 1
+        if (end - begin) % size:
+            raise node.invalid(f"{end - begin} elements of tuples of {size}", f"a multiple of {size}")
+    if number != len(columns):
+        raise node.invalid(f"{counted(len(columns), 'column')} in ngram_indexes", f"{number}, one for each tuple")
+    return found
+
+
+@lowers("TfIdfVectorizer")
+def tf_idf_vectorizer(node: Node) -> Value:
+    """How often tuples stand in rows, or whether they do, times the weights of the tuples."""
+    if node.attr("pool_strings"):
+        raise NotLowered("strings, which no tensor of a graph has")
+    emit, tuples, columns, mode = node.emit, _tuples_of(node), node.attr("ngram_indexes"), node.attr("mode")
+    width, given = max(columns) + 1, np.array(node.attr("weights", []), np.float32)
+    if mode not in ("TF", "IDF", "TFIDF") or len(given) not in (0, len(columns)):
+        raise node.invalid(f"mode {mode} with {counted(len(given), 'weight')}", "TF, IDF or TFIDF, a weight a tuple")
+    places, weights = [columns[number] for number in tuples.values()], np.ones(width, np.float32)
+    if len(given) and mode != "TF":
+        chosen = given[[*tuples.values()]]
+        weights[places] = chosen
+        if not np.array_equal(weights[places], chosen):
+            raise NotLowered("tuples with other weights in one column")
+    attrs = {
+        "tuples": [element for one in tuples for element in one],
+        "sizes": [*map(len, tuples)],
+        "columns": places,
+        "width": width,
+        "skips": node.attr("max_skip_count"),
+    }
+    counts = emit.op("CountTuples", [node.value(0)], attrs)
+    if mode == "IDF":
+        return select(emit, binary(emit, "Greater", counts, filled(0, counts)), weights, filled(0, counts))
+    return binary(emit, "Multiply", counts, weights) if mode == "TFIDF" and len(given) else counts
 
 
 @computes("TensorScatter")
