@@ -257,7 +257,7 @@ class _Edges:
                 bare = [(side, end) for side, end, maker in makers if maker is None or maker.kind not in QUANTIZATIONS]
                 reads_codes = not bare and all(maker is not None and maker.name in report.names for *_, maker in makers)
                 is_half = len(bare) == 1 and bare[0][1].name == tensor.name
-                if makers and not reads_codes and (is_half or not QUANTIZATIONS.isdisjoint(ends)):
+                if not reads_codes and (is_half or not QUANTIZATIONS.isdisjoint(ends)):
                     missing = f"here no Dequantize makes its {' and its '.join(side for side, _ in bare)}"
                     missing = missing if bare else "the ops around it differ"
                     return f"an int8 kernel takes {op.kind} {BETWEEN}, and a Quantize behind it; {missing}"

@@ -25,6 +25,7 @@ from helpers.called_graphs import CALLED
 from helpers.kept_graphs import kept_graphs
 from helpers.near_graphs import near
 from helpers.open_graphs import IMAGES, MATRICES, opened
+from helpers.pass_graphs import around_codes
 from helpers.pass_graphs.attended import attention
 from helpers.pass_graphs.planned import SAME, graphs
 from helpers.programs import calls_of
@@ -258,6 +259,7 @@ def drawn():
         yield from near(graph, Random(0), 14)
     for make in (random_block_recipe, random_quantized_recipe):
         yield from (build(make(Random(seed)))[0] for seed in range(RANDOM // 4))
+    yield from around_codes.graphs()
 
 
 def image_and_more():
