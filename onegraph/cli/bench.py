@@ -12,6 +12,7 @@ from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, LoadWatch, described, lack_processors
 from .bench_sizes import show_sizes, size_option
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
 from .terminal import duration, emit, print_rich, progress, table
 from .value_types import Integer, Number
@@ -36,7 +37,7 @@ class Several(click.ParamType[Any]):
         return tuple(dict.fromkeys(self.of.convert(part, param, ctx) for part in parts))
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @data
 @click.option(

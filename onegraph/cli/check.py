@@ -22,6 +22,7 @@ from .baselines import read_baseline
 from .check_files import CheckedFile, FileFinding, unreadable
 from .check_formats import FORMATS
 from .graph_source import GraphSource, standard_input
+from .once import OnceCommand
 from .options import graph_files, json_option
 from .terminal import emit, print_rich, table
 from .value_types import EditionName, FilePath, OutputPath
@@ -52,7 +53,7 @@ class _Library(click.ParamType):  # type: ignore[type-arg]  # older versions of 
         return value
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_files
 @click.option(
     "--edition",

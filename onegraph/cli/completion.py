@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.argument("shell", type=click.Choice(SHELLS))
 @json_option
 def command(shell: str, as_json: bool) -> None:

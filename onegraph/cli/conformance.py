@@ -13,6 +13,7 @@ from .._util.atomic_write import write_atomically
 from .._util.counted import counted
 from ..opset.editions.registry import edition
 from .baselines import read_baseline
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit, progress
 from .value_types import EditionName, FilePath, FolderPath, Integer, OpName, OutputPath
@@ -37,7 +38,7 @@ class _Failures(click.ParamType):  # type: ignore[type-arg]  # older versions of
         return names
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.argument("ops", nargs=-1, type=OpName())
 @click.option(
     "--edition",

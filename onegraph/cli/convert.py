@@ -10,11 +10,12 @@ import click
 from ..errors import ArgumentError
 from . import note
 from .graph_source import GraphSource, cut_at_wildcards, save_graph
+from .once import OnceCommand
 from .options import graph_file, graph_output, json_option, written
 from .value_types import EditionName
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @graph_output
 @click.option("--edition", type=EditionName(), metavar="NAME", help="Translate the graph to another edition.")

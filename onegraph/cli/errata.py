@@ -9,12 +9,13 @@ from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, EDITIONS, edition
 from ..opset.errata.catalogue import CORRECTIONS
 from ..opset.errata.page import markdown_errata, terminal_errata, to_dict
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit
 from .value_types import EditionName, OpName
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.argument("ops", nargs=-1, type=OpName())
 @click.option("--edition", "name", type=EditionName(), metavar="NAME", help="Edition; all by default.")
 @json_option

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import Compiling, InputData, compiling, data, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @data
 @compiling

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from .._version import __version__
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @json_option
 def command(as_json: bool) -> None:
     """Print the library, the machine and the settings."""

@@ -13,6 +13,7 @@ from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, RELEASED, base_of, edition
 from ..opset.newer import newer_than as find_newer
 from ..opset.signature import Version
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit
 from .value_types import EditionName, OpName
@@ -20,7 +21,7 @@ from .value_types import EditionName, OpName
 OLDER = [f"{RELEASED[0]}.{minor}" for minor in range(RELEASED[1])]
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.argument("op", required=False, type=OpName())
 @click.option(
     "--edition", "name", type=EditionName(), default=DEFAULT, metavar="NAME", show_default=True, help="Edition."

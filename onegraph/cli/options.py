@@ -43,24 +43,13 @@ bare_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output.")
 
 
-def _given_once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """The value of an option that may be given once; for a repeated option, click would silently take the last."""
-    if len(values) > 1:
-        raise click.BadParameter("given twice; expected all of it at once", context, param)
-    return values[0] if values else None
-
-
-def _rewriting(name: str, text: str, **more: Any) -> Callable[[Any], Command]:
-    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_given_once, help=text)
-
-
 REWRITES = (
-    _rewriting("--in-shapes", "Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
-    _rewriting("--op-attrs", "Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
-    _rewriting("--mb", "Another batch size.", metavar="N", type=Integer(min=0, max=2**31 - 1)),
-    _rewriting("--dt", "Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
-    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply; undef removes the op."),
-    _rewriting("--tensor-property", "Other property types of tensors: 4:constant."),
+    click.option("--in-shapes", help="Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
+    click.option("--op-attrs", help="Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
+    click.option("--mb", help="Another batch size.", metavar="N", type=Integer(min=0, max=2**31 - 1)),
+    click.option("--dt", help="Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
+    click.option("--op-kind", help="Other kinds of ops: 1:Multiply; undef removes the op."),
+    click.option("--tensor-property", help="Other property types of tensors: 4:constant."),
 )
 
 

@@ -6,11 +6,12 @@ import click
 
 from ..opset.editions.registry import DEFAULT
 from .graph_source import save_graph
+from .once import OnceCommand
 from .options import graph_output, json_option, written
 from .value_types import EditionName, Integer
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.option("--seed", type=Integer(), default=0, show_default=True, help="Seed of all random choices.")
 @click.option(
     "--ops", type=Integer(min=1, max=10_000), default=10, show_default=True, metavar="N", help="Number of ops."

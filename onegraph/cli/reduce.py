@@ -11,6 +11,7 @@ import click
 from .._util.counted import counted
 from ..errors import ArgumentError, OneGraphError
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import Compiling, bare_option, compiling, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer, Number, OutputPath
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @compiling
 @click.option("--command", metavar="'PROG {}'", help="Program that gets the path of a JSON file and fails for it.")

@@ -11,6 +11,7 @@ import numpy as np
 from ..opset.dtypes import OF_NUMPY
 from ..serialize import with_known
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import (
     Compiling,
     InputData,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ..ir.op import Array
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @data
 @compiling

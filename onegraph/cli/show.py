@@ -14,6 +14,7 @@ from ..opset.signature import Fill
 from ..serialize.writer import op_ids, tensor_ids
 from . import note
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import Compiling, compiling, graph_file, json_option
 from .terminal import dims, emit, print_rich, table
 
@@ -38,7 +39,7 @@ COLOURS = (
 )
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @compiling
 @click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")

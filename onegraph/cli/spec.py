@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from .once import OnceCommand
 from .options import json_option
 from .terminal import emit
 from .value_types import EditionName, FilePath
@@ -20,7 +21,7 @@ def command() -> None:
     """
 
 
-@command.command("import", short_help="Compare pages and headers of a version with the records.")
+@command.command("import", cls=OnceCommand, short_help="Compare pages and headers of a version with the records.")
 @click.argument("checkout", type=FilePath(), metavar="CHECKOUT")
 @click.option("--tag", metavar="TAG", help="A tag, branch or commit; by default the files of the checkout.")
 @click.option("--edition", "name", type=EditionName(), metavar="NAME", help="Edition; by default that of the tag.")

@@ -11,6 +11,7 @@ import click
 from .._util.counted import counted
 from ..opset.shapes import known, known_dims
 from .graph_source import GraphSource, onnx_files
+from .once import OnceCommand
 from .options import Compiling, InputData, bare_option, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
@@ -25,7 +26,7 @@ NOT_PROVEN = 3  # exit status
 SHAPES = frozenset(["in_shapes", "mb"])  # options that do not change what a model computes
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @data
 @compiling

@@ -12,12 +12,13 @@ from ..checker.check import check_graph
 from ..errors import LIBRARY, UNSAFE, LibraryError, UnsupportedError, Violation
 from . import note
 from .graph_source import GraphSource
+from .once import OnceCommand
 from .options import Compiling, InputData, compiling, graph_file, json_option
 from .terminal import emit, progress
 from .value_types import Integer, OutputPath
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @graph_file
 @click.option(
     "-o",

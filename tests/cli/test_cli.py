@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
@@ -51,6 +52,38 @@ def test_bad_arguments_print_one_line(arguments, message):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) == 1
+
+
+def value_options():
+    """The words of each command, and each of its options that takes one value."""
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        several = getattr(command, "commands", {"": command})
+        for word, one in several.items():
+            for option in one.params:
+                if isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+                    yield pytest.param([name, word] if word else [name], option, id=f"{name} {word} {option.name}")
+
+
+@pytest.mark.parametrize(("command", "option"), [*value_options()])
+def test_an_option_of_one_value_is_given_once(command, option):
+    done = CliRunner().invoke(cli, [*command, option.opts[0], "a", f"{option.opts[-1]}=b"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "given 2 times; expected --" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--edition", "legacy-1", "--edition", "onednn-3.2", "--library", "none", "-"),
+        ("check", "--library", "3.2", "--library", "3.6", "-"),
+        ("random", "--ops", "1", "--json", "--json"),
+    ],
+)
+def test_options_of_several_values_and_flags_may_be_repeated(arguments):
+    record = json.dumps({"op": "ReLU", "inputs": [["f32", [2]]]})
+    assert CliRunner().invoke(cli, arguments, input=record).exit_code == 0
 
 
 # Interrupts the import of a module by a program of the name that is given, which then ends or runs the command.

@@ -965,7 +965,6 @@ def test_view_refuses_profile_without_compilation(graph):
     [
         (("--op-attrs", "conv:groups:1e3"), "--op-attrs: groups: '1e3'; expected an integer"),
         (("--op-attrs", "conv:strides:1.7x1"), "--op-attrs: strides: '1.7x1'; expected integers such as 1x2"),
-        (("--in-shapes", "0:2x6x6x3", "--in-shapes", "0:3x6x6x3"), "Invalid value for '--in-shapes': given twice"),
         (("--mb", "99999999999"), "Invalid value for '--mb': 99999999999 is not in the range 0<=x<=2147483647"),
         (("--mb", "\u0663"), "Invalid value for '--mb': '\u0663' is not a valid integer"),
     ],
