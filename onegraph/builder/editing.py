@@ -69,7 +69,7 @@ class Editing(OpAdding):
                 list of these, which are replaced at once, such as the weights and the bias of another head.
             tensors: the new tensor for each result of the op in port order, with None for a result that stays; one
                 tensor if the op has one result. A number or an array becomes a constant of the result's data type.
-            consumers: the ops, or names, that read the new tensors; by default all consumers and the graph outputs.
+            consumers: the ops, or names of ops and of graph outputs, that read the new tensors; by default all of them.
 
         Raises:
             ArgumentError: the op or a tensor is not of this graph, or the number of tensors differs from that of the
@@ -79,20 +79,20 @@ class Editing(OpAdding):
         removed, old = self._replaced(op)
         new = self._replacements(op, old, tensors)
         pairs = {a.id: b for a, b in zip(old, new, strict=True) if b is not None and b is not a}
-        chosen = None if consumers is None else self._chosen(consumers, pairs)
-        self._rewire(pairs, chosen)
+        chosen, ends = (None, None) if consumers is None else self._chosen(consumers, pairs)
+        self._rewire(pairs, chosen, ends)
         if pairs:
             self._drop(old if removed is None else removed.outputs)
 
     @atomic
     def remove(self, op: Op | str) -> None:
-        """Remove an op, and the ops and constants that it alone has read; or an input that nothing reads.
+        """Remove an op or a graph output, and the ops and constants that it alone has read; or an input.
 
         If something reads the result of the op, it reads in its place the one input with the same data type and shape:
         removing a ReLU or a Dropout joins what was before and behind it.
 
         Args:
-            op: the op, or its name; or the name of an input or a variable of the graph, if no op has the name.
+            op: the op, or its name; or the name of an input, a variable or an output, if no op has the name.
 
         Raises:
             ArgumentError: the op is not of this graph; its results are read, and there is not exactly one input to
@@ -102,9 +102,15 @@ class Editing(OpAdding):
         if label in self._inputs and not self._is_taken(label):
             self._remove_input(label)
             return
+        if label is not None and label in self.outputs and not self._is_taken(label):
+            end = self._outputs[label]
+            outputs = {name: one for name, one in self._outputs.items() if name != label}
+            exchange(self, {"_outputs": outputs, **self._as_edited()})
+            self._drop([end])
+            return
         known = self._own_op(op, "remove")
         if self._is_read(known):
-            self._rewire({known.outputs[0].id: self._passed_through(known)}, None)
+            self._rewire({known.outputs[0].id: self._passed_through(known)})
         self._drop(known.outputs, known)
 
     def _remove_input(self, name: str) -> None:
@@ -192,16 +198,27 @@ class Editing(OpAdding):
             values_.append(self.constant(contents, name=tensor.name, dtype=tensor.dtype))
         return values_
 
-    def _chosen(self, consumers: object, pairs: Mapping[int, object]) -> set[int]:
-        """The ids of the ops that read the new tensors."""
+    def _chosen(self, consumers: object, pairs: Mapping[int, object]) -> tuple[set[int], set[str]]:
+        """The ids of the ops that read the new tensors, and the names of the graph outputs that become them."""
         listed = elements(consumers)
-        if listed is None:
-            raise ArgumentError(f"replace: consumers: {shown(consumers)}; expected a list of ops, or of their names")
-        ops = [self._own_op(one, "replace: consumers") for one in listed]
-        for op in ops:
-            if not any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
-                raise ArgumentError(f"replace: consumers: {op.kind} {op.name!r} does not read what is replaced")
-        return {op.id for op in ops}
+        if not listed:
+            expected = (
+                "a list of ops, or of names of ops and outputs; without consumers, all of them read the new tensor"
+            )
+            raise ArgumentError(f"replace: consumers: {shown(consumers)}; expected {expected}")
+        ops, ends = set[int](), set[str]()
+        for one in listed:
+            label = text(one)
+            if label is not None and label in self.outputs and not self._is_taken(label):
+                reader, read = f"output {label!r}", [self._outputs[label]]
+                ends.add(label)
+            else:
+                op = self._own_op(one, "replace: consumers")
+                reader, read = f"{op.kind} {op.name!r}", [tensor for tensor in op.inputs if tensor is not None]
+                ops.add(op.id)
+            if not any(tensor.id in pairs for tensor in read):
+                raise ArgumentError(f"replace: consumers: {reader} does not read what is replaced")
+        return ops, ends
 
     def _own_op(self, argument: object, where: str) -> Op:
         """The op of this graph with this name, or that this record describes, maybe before an edit."""
@@ -216,12 +233,15 @@ class Editing(OpAdding):
         names = ", ".join(op.name for op in self._ops[:8]) + (", ..." if len(self._ops) > 8 else "")
         raise ArgumentError(f"{where}: {shown(name)} is no op of this graph, or was before an edit; it has {names}")
 
-    def _rewire(self, pairs: Mapping[int, LogicalTensor], chosen: set[int] | None) -> None:
+    def _rewire(
+        self, pairs: Mapping[int, LogicalTensor], chosen: set[int] | None = None, ends: set[str] | None = None
+    ) -> None:
         """Let ops read other tensors: all but those that the tensors are computed from, or the chosen ones.
 
         Args:
             pairs: the new tensor by the id of the old one.
-            chosen: ids of ops; None for all of them and the graph outputs.
+            chosen: ids of ops; None for all of them.
+            ends: names of graph outputs; None for all of them.
         """
         kept = depended_on(self, pairs.values())
         ops = []
@@ -233,8 +253,10 @@ class Editing(OpAdding):
         changed: dict[int, LogicalTensor] = {}
         before = {op.id: op for op in self._ops}
         ops = [self._inferred(op, before[op.id], changed) for op in in_order(ops)]
-        ends = pairs if chosen is None else {}
-        outputs = {name: self._end(name, end, ends, changed) for name, end in self._outputs.items()}
+        outputs = {
+            name: self._end(name, end, pairs if ends is None or name in ends else {}, changed)
+            for name, end in self._outputs.items()
+        }
         names = {number: changed.get(number, tensor) for number, tensor in self._by_id.items()}
         self._refuse_assignments(outputs)
         exchange(self, {"_ops": ops, "_by_id": names, "_outputs": outputs, **self._as_edited()})

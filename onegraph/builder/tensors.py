@@ -319,7 +319,8 @@ class GraphTensors(OpMethods):
             fix = "; it comes before the tensor" if has_type(name, LogicalTensor) else ""
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{fix}")
         if label in self._inputs or label in self._outputs:
-            raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")
+            fix = "; g.remove(name) frees that of an output" if label in self.outputs else ""
+            raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace{fix}")
         return label
 
     def _known(self, tensor: object) -> LogicalTensor | None:

@@ -42,7 +42,7 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
             constants[constant_id].value,
             dtype=constants[constant_id].dtype,
         )
-    new._rewire(pairs, None)
+    new._rewire(pairs)
     new._drop([constants[one] for one in chosen])
     if momentum is not None:
         for op in [op for op in new._ops if op.kind == "BatchNormInference"]:
@@ -65,13 +65,11 @@ def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
             _fix_batch_norm(new, op)
         elif op.kind == "Dropout":
             _expect_unread(new, op)
-            new._rewire({op.outputs[0].id: cast("LogicalTensor", op.inputs[0])}, None)
+            new._rewire({op.outputs[0].id: cast("LogicalTensor", op.inputs[0])})
     _keep_needed(new)
     variables = {name: new._inputs.pop(name) for name in new._initial}
     new._initial = {}
-    new._rewire(
-        {old.id: new.constant(contents[name], name=name, dtype=old.dtype) for name, old in variables.items()}, None
-    )
+    new._rewire({old.id: new.constant(contents[name], name=name, dtype=old.dtype) for name, old in variables.items()})
     for old in variables.values():
         del new._by_id[old.id]
     _drop_unread(new, keep_inputs=outputs is None)
@@ -122,7 +120,7 @@ def _train_batch_norm(graph: DataGraph, op: Op, momentum: float) -> None:
     results = graph.op(
         "BatchNormForwardTraining", [src, mean, variance, gamma, beta], attrs, name=f"{op.name}/training"
     )
-    graph._rewire({op.outputs[0].id: results.dst}, None)
+    graph._rewire({op.outputs[0].id: results.dst})
     graph._drop(op.outputs)
     graph.assign(mean, results.running_mean)
     graph.assign(variance, results.running_variance)
@@ -140,7 +138,7 @@ def _fix_batch_norm(graph: DataGraph, op: Op) -> None:
     name = op.name.removesuffix("/training")
     name = f"{name}/inference" if any(other.name == name for other in graph._ops) else name
     result = graph.op("BatchNormInference", [src, gamma, beta, mean, variance], attrs, name=name, edition=op.edition)
-    graph._rewire({op.outputs[0].id: result}, None)
+    graph._rewire({op.outputs[0].id: result})
 
 
 def _expect_unread(graph: DataGraph, op: Op) -> None:

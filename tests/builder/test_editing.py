@@ -64,6 +64,27 @@ def test_only_chosen_consumers_read_the_new_tensor():
     np.testing.assert_allclose(run(g), relu(X @ W) + np.tanh(X @ W), rtol=1e-6)
 
 
+def test_an_output_alone_becomes_the_new_tensor():
+    g = chain()
+    product = g.output("all", named(g, "product").outputs[0])
+    g.output("inner", product)
+    g.replace(product, g.square(product, name="squared"), consumers=["inner"])
+    found = og.reference.run(g, {"x": X})
+    np.testing.assert_array_equal(found["inner"], (X @ W) ** 2)
+    np.testing.assert_array_equal(found["all"], X @ W)
+    np.testing.assert_allclose(found["y"], relu(X @ W) + np.tanh(relu(X @ W)), rtol=1e-6)
+
+
+def test_a_removed_output_leaves_with_what_it_alone_needed():
+    g = chain()
+    g.output("inner", g.square(g.abs(named(g, "product").outputs[0])))
+    g.remove("inner")
+    assert ([*g.outputs], [op.name for op in g.ops]) == (["y"], ["product", "bent", "last", "sum"])
+    g.remove("y")
+    assert ([*g.outputs], g.ops, [*g.inputs], [*g.constants]) == ([], (), ["x"], [])
+    assert g.output("y", g.inputs["x"]) is g.inputs["x"]  # the name is free again
+
+
 def test_replaced_constant_leaves_the_graph():
     g = chain()
     g.replace(named(g, "product").inputs[1], W + 1)
@@ -172,6 +193,15 @@ REFUSED = {
         "Tanh 'last' does not read",
     ),
     "consumers that are no list": (lambda g: g.replace("product", 1.0, consumers="bent"), "expected a list of ops"),
+    "no consumers": (lambda g: g.replace("product", 1.0, consumers=[]), r"consumers: \[\]; expected a list of ops"),
+    "an output of another tensor": (
+        lambda g: g.replace("product", 1.0, consumers=["y"]),
+        "output 'y' does not read",
+    ),
+    "an output of a name that is taken": (
+        lambda g: g.output("y", g.inputs["x"]),
+        r"'y' is taken; .*; g.remove\(name\) frees that of an output",
+    ),
     "a rewriting by a number": (lambda g: g.rewrite(3), "expected a function of the graph and an op"),
     "a pattern without outputs": (lambda g: g.rewrite(og.Graph()), "expected 'match' and 'replacement'"),
     "a replacement of another shape": (
