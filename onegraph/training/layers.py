@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ def batch_norm(
 
 @atomic
 def dropout(
-    graph: DataGraph, x: LogicalTensor, probability: float, *, seed: int = 0, name: str = "dropout"
+    graph: DataGraph, x: LogicalTensor, probability: float, *, seed: int | None = None, name: str = ""
 ) -> LogicalTensor:
     """Dropout with other random numbers in every call: elements of x become 0, the others grow to keep the mean.
 
@@ -79,15 +80,19 @@ def dropout(
         graph: the graph to add ops to.
         x: the tensor.
         probability: the chance of each element to become 0, from 0 up to 1.
-        seed: an integer. Layers with different seeds drop different elements.
-        name: of the layer, unique in the graph.
+        seed: an integer; by default the number of Dropout ops that the graph has: 0 for the first. Layers with
+            different seeds drop different elements.
+        name: of the layer, unique in the graph; by default ``dropout``, then ``dropout_1`` and so on.
 
     Raises:
         ArgumentError: an argument is wrong, or the name is taken.
     """
     x = tensor_of(graph, "dropout: x", x)
     chance = number("dropout: probability", probability, 0, 1)
-    label, number_of_layer = string("dropout: name", name), integer("dropout: seed", seed, 0, 2**63 - 1)
+    layers = sum(op.kind == "Dropout" for op in graph._ops)
+    number_of_layer = integer("dropout: seed", layers if seed is None else seed, 0, 2**63 - 1)
+    names = (f"dropout_{further}" if further else "dropout" for further in count())
+    label = string("dropout: name", name) or next(free for free in names if f"{free}/offset" not in graph._inputs)
     # The library draws one number for four elements if the offset is 0.
     offset = graph.variable(f"{label}/offset", np.int64(1), dtype=DataType.s64)
     fixed = graph.constant(np.int64(number_of_layer), dtype=DataType.s64)

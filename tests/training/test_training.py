@@ -277,6 +277,17 @@ def dropping():
 
 
 @pytest.mark.library
+def test_each_dropout_has_a_name_and_numbers_of_its_own():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1000,))
+    for index in range(3):
+        g.output(f"y{index}", og.training.dropout(g, x, 0.5))
+    assert [*g.variables] == ["dropout/offset", "dropout_1/offset", "dropout_2/offset"]
+    first, second, third = (array == 0 for array in g.compile()(np.ones(1000, np.float32)))
+    assert 300 < (first != second).sum() < 700
+    assert 300 < (second != third).sum() < 700
+
+
 def test_dropout_drops_others_in_every_call():
     model, ones = dropping(), np.ones((64, 64), np.float32)
     first, second = model(ones), model(ones)
