@@ -302,8 +302,8 @@ class Graph(DataGraph):
                 the old running statistics, which become variables too. By default a BatchNormInference stays one.
 
         Raises:
-            ArgumentError: no constant has such a name; or ``batch_norm`` is given, and the graph has no such op, or ops
-                share their statistics.
+            ArgumentError: no constant has such a name; or ``batch_norm`` is given, and the graph has no such op, or
+                statistics are computed, inputs, or variables that ops share.
         """
         from .transform.modes import with_variables
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import cast
@@ -11,7 +12,7 @@ from .._util.validation import as_dict, number
 from ..arrays.ndarrays import array_of
 from ..builder.chosen_outputs import returning
 from ..builder.graph import AnyGraph, DataGraph
-from ..builder.uses import depended_on, uses_of
+from ..builder.uses import depended_on, uses_of, with_inputs
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
@@ -24,13 +25,12 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
     """The graph with constants as variables; see :meth:`onegraph.Graph.with_variables`."""
     momentum = None if batch_norm is None else number("with_variables: batch_norm", batch_norm, 0, 1)
     new = DataGraph.copy(graph)
-    layers = [op for op in new._ops if op.kind == "BatchNormInference"]
-    if momentum is not None and not layers:
+    if momentum is not None and not any(op.kind == "BatchNormInference" for op in new._ops):
         raise ArgumentError(
             "with_variables: batch_norm: the graph has no BatchNormInference; expected one, or no batch_norm; "
             "torch.onnx.export folds it into convolutions, unless optimize=False"
         )
-    statistics = {tensor.id for op in layers for tensor in op.inputs[3:] if tensor is not None and tensor.constant}
+    statistics = _own_statistics(new)
     constants = {tensor.id: tensor for tensor in new._tensors if tensor.constant}
     chosen = _chosen(constants, names, statistics)
     if momentum is not None:
@@ -46,8 +46,35 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
     new._drop([constants[one] for one in chosen])
     if momentum is not None:
         for op in [op for op in new._ops if op.kind == "BatchNormInference"]:
-            _train_batch_norm(new, op, momentum)
+            _train_batch_norm(new, new._own_op(op, "with_variables"), momentum)
     return new
+
+
+def _own_statistics(graph: DataGraph) -> dict[int, None]:
+    """The ids of the constants that are statistics of one BatchNormInference each, and nothing else.
+
+    Exporters write equal constants once: the scale and the variance of a layer that was never trained are both ones.
+    A statistic that is read elsewhere too gets a constant of its own. Else it would change with the weight, or the
+    weight would be taken for a statistic.
+    """
+    ends = [tensor.id for tensor in graph._outputs.values()]
+    reads = Counter([*ends, *(tensor.id for op in graph._ops for tensor in op.inputs if tensor is not None)])
+    statistics, ops = dict[int, None](), [*graph._ops]
+    for index, op in enumerate(ops):
+        if op.kind != "BatchNormInference":
+            continue
+        inputs = list(op.inputs)
+        for port, name in ((3, "mean"), (4, "variance")):
+            tensor = inputs[port]
+            if tensor is None or not tensor.constant:
+                continue
+            if reads[tensor.id] > 1:
+                reads[tensor.id] -= 1
+                inputs[port] = tensor = graph.constant(tensor.value, name=f"{op.name}.{name}", dtype=tensor.dtype)
+            statistics[tensor.id] = None
+        ops[index] = with_inputs(op, inputs)
+    graph._ops = ops
+    return statistics
 
 
 def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
@@ -60,10 +87,11 @@ def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
     if not new._outputs:
         raise ArgumentError("for_inference: the graph has only variables as results; expected an output to compute")
     _keep_needed(new)
-    for op in [*new._ops]:
-        if op.kind == "BatchNormForwardTraining":
-            _fix_batch_norm(new, op)
-        elif op.kind == "Dropout":
+    for record in [*new._ops]:
+        if record.kind == "BatchNormForwardTraining":
+            _fix_batch_norm(new, new._own_op(record, "for_inference"))
+        elif record.kind == "Dropout":
+            op = new._own_op(record, "for_inference")  # it reads what has taken the place of an op before
             _expect_unread(new, op)
             new._rewire({op.outputs[0].id: cast("LogicalTensor", op.inputs[0])})
     _keep_needed(new)
@@ -76,7 +104,7 @@ def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
     return new
 
 
-def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: set[int]) -> dict[int, None]:
+def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: Mapping[int, None]) -> dict[int, None]:
     """The ids of the constants that become variables."""
     if names is None:
         return dict.fromkeys(
@@ -113,8 +141,8 @@ def _train_batch_norm(graph: DataGraph, op: Op, momentum: float) -> None:
     known = {tensor.id for name, tensor in graph.variables.items() if name not in graph._next}
     if not {mean.id, variance.id} <= known:
         raise ArgumentError(
-            f"with_variables: batch_norm: {op.kind} {op.name!r} reads statistics that are computed, given, or shared "
-            "with another op; expected constants or variables of its own"
+            f"with_variables: batch_norm: {op.kind} {op.name!r} reads statistics that are computed, given, or "
+            "variables of another op too; expected constants or variables of its own"
         )
     attrs = {**op.attrs, "momentum": momentum}
     results = graph.op(

@@ -97,6 +97,17 @@ def test_dropout_passes_its_source_on_in_inference():
     np.testing.assert_array_equal(fixed.compile()(x=x), x)
 
 
+@pytest.mark.parametrize("kinds", ["db", "bd", "bb", "dd", "dbdb"])
+def test_layers_of_training_that_follow_each_other_are_fixed(kinds):
+    g = og.Graph()
+    y = g.input("x", og.f32, (16, 3))
+    for index, kind in enumerate(kinds):
+        made = [g.variable(f"{name}{index}", np.full(3, start, np.float32)) for name, start in STARTS.items()]
+        y = og.training.dropout(g, y, 0.5) if kind == "d" else og.training.batch_norm(g, y, *made)
+    g.output("y", y)
+    assert [op.kind for op in g.for_inference().ops] == ["BatchNormInference"] * kinds.count("b")
+
+
 def test_what_an_output_needs_of_training_is_refused():
     g = og.Graph()
     made = [g.variable(name, np.full(3, start, np.float32)) for name, start in STARTS.items()]
@@ -116,16 +127,54 @@ def test_batch_norm_of_a_graph_without_one_is_refused():
         g.with_variables(batch_norm=0.9)
 
 
-def test_shared_statistics_are_refused():
+def shared_norms():
+    """Two layers in the form that an exporter gives them which writes equal constants once."""
+    g = og.Graph()
+    y = g.input("x", og.f32, (16, 5, 5, 3))
+    ones, zeros = (g.constant(np.full(3, start, np.float32), name=f"{start}s") for start in (1, 0))
+    for name in ("first", "second"):
+        y = g.batch_norm_inference(y, ones, zeros, zeros, ones, epsilon=1e-5, name=name)
+    g.output("y", y)
+    return g
+
+
+def test_a_weight_that_is_a_statistic_too_is_trained():
+    graph = shared_norms()
+    new = graph.with_variables()
+    assert [*new.variables] == ["1s", "0s"]
+    assert [*new.constants] == ["first.mean", "first.variance", "second.mean", "second.variance"]
+    assert [*graph.constants] == ["1s", "0s"]
+    (slope,) = new.gradient(new.output("sum", new.reduce_sum(new.outputs["y"], axes=[0, 1, 2, 3])), "1s")
+    new.output("slope", slope)
+    normed = X / np.sqrt(1 + 1e-5)
+    expected = 2 * normed.sum((0, 1, 2)) / np.sqrt(1 + 1e-5)
+    np.testing.assert_allclose(new.compile()(x=X).slope, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_each_layer_keeps_running_statistics_of_its_own():
+    new = shared_norms().with_variables(batch_norm=0.5)
+    statistics = ["first.mean", "first.variance", "second.mean", "second.variance"]
+    assert [*new.variables] == ["1s", "0s", *statistics]
+    model = new.compile()
+    model(x=X)
+    np.testing.assert_array_equal(model.variables["1s"], 1)
+    np.testing.assert_array_equal(model.variables["0s"], 0)
+    mean, variance = (model.variables[name] for name in statistics[:2])
+    np.testing.assert_allclose(mean, X.mean((0, 1, 2)) / 2, atol=1e-6)
+    np.testing.assert_allclose(variance, (1 + X.var((0, 1, 2))) / 2, atol=1e-5)
+    np.testing.assert_allclose(model.variables["second.mean"], 0, atol=1e-6)
+
+
+def test_variables_that_layers_share_as_statistics_are_refused():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))
-    norm = [g.constant(np.full(3, start, np.float32), name=name) for name, start in STARTS.items()]
+    norm = [g.variable(name, np.full(3, start, np.float32)) for name, start in STARTS.items()]
     for _ in range(2):
         x = g.batch_norm_inference(x, *norm, epsilon=1e-5)
     g.output("y", x)
-    with pytest.raises(og.ArgumentError, match="shared with another op"):
-        g.with_variables(batch_norm=0.9)
-    assert not g.variables
+    with pytest.raises(og.ArgumentError, match="variables of another op too"):
+        g.with_variables([], batch_norm=0.9)
+    assert [*g.variables] == [*STARTS]
 
 
 @pytest.mark.parametrize(
