@@ -244,6 +244,25 @@ def test_the_log_names_what_is_left(monkeypatch):
     assert left() == {"linalg_inv_ex", "mm"} or left() == {"linalg_inv_ex"}
 
 
+def test_a_function_that_is_not_traced_counts_as_a_graph_break():
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.GRU(X.shape[-1], 3)
+
+        def forward(self, x):
+            return self.layer(x.tanh())[0]
+
+    network = Network()
+    with torch.no_grad():
+        compiled(network)(X[:, :, 0])
+    told = onegraph.torch.stats()
+    assert told.graphs == 0
+    assert [*told.breaks.values()] == [1]
+    assert "graph breaks: 1\n" in str(told)
+    assert "GRU" in str(told)
+
+
 def test_graph_breaks_count_from_the_last_reset():
     class Broken(torch.nn.Module):
         def forward(self, x):

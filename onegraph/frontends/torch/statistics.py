@@ -85,7 +85,7 @@ class Statistics:
 
     Attributes:
         regions: the programs of the graphs that PyTorch captured, in the order in which they were compiled.
-        breaks: why PyTorch ended a graph, with counts.
+        breaks: why PyTorch ended a graph, or left a whole function to eager execution, with counts.
     """
 
     regions: Sequence[RegionStatistics] = ()
@@ -228,5 +228,9 @@ def reset() -> None:
 
 
 def _breaks() -> Counter[str]:
-    """PyTorch's counts of graph breaks since its start, or since somebody cleared them."""
-    return Counter(torch._dynamo.utils.counters["graph_break"])
+    """PyTorch's counts of graph breaks since its start, or since somebody cleared them.
+
+    It counts a break apart behind which it does not go on with the function, such as one in the middle of a call.
+    """
+    counts = torch._dynamo.utils.counters
+    return Counter(counts["graph_break"]) + Counter(counts["unimplemented"])
