@@ -25,6 +25,7 @@ from onegraph.runtime.executable import Executable  # noqa: E402
 from onegraph.runtime.plan import EXECUTE  # noqa: E402
 from onegraph.runtime.program_call import ProgramCall  # noqa: E402
 
+functional = torch.nn.functional
 pytestmark = [pytest.mark.library, pytest.mark.filterwarnings("ignore")]
 
 
@@ -78,7 +79,7 @@ class Decoder(torch.nn.Module):
             x = x + torch.cos((torch.arange(tokens) + keys.shape[2])[:, None] * 0.1)
         q, k, v = self.heads(self.norm(x)).view(batch, tokens, 3, 4, 8).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-        mixed = torch.nn.functional.scaled_dot_product_attention(q, keys, values)
+        mixed = functional.scaled_dot_product_attention(q, keys, values)
         x = x + self.inner(mixed.transpose(1, 2).reshape(batch, tokens, width))
         return torch.nn.functional.gelu(self.wide(x)), keys, values
 
@@ -102,6 +103,27 @@ def test_growing_caches_are_traced_for_two_sizes_only(places):
         assert found.reused >= 9
         assert found.compilations <= 3
         assert "made of the steps for another one" in str(found)
+
+
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="programs of newer libraries are compiled for each size")
+def test_grouped_heads_of_16_bits_over_a_growing_cache_are_compiled_for_no_length(monkeypatch):
+    def attended(query, keys, values, key, value):
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        return functional.scaled_dot_product_attention(query, keys, values, enable_gqa=True), keys, values
+
+    jobs, compile_all = [], compilation.compile_all
+    run = torch.compile(attended, backend=onegraph.torch.backend, dynamic=True)
+    with torch.no_grad():
+        mine = torch.randn(2, 1, 2, 17, 8).bfloat16().unbind()
+        for step in range(6):
+            if step == 3:
+                monkeypatch.setattr("onegraph.capi.postponed.compile_all", lambda *a: jobs.append(a) or compile_all(*a))
+            # Scores of 20 to 100, which 16 bits round by up to 0.25.
+            query, key, value = (torch.randn(1, count, 1, 8).bfloat16() * 4 for count in (4, 2, 2))
+            expected = attended(*(part.float() for part in (query, *mine, key, value)))[0]
+            result, *mine = run(query, *mine, key, value)
+            torch.testing.assert_close(result.float(), expected, rtol=0.02, atol=0.05)
+    assert not jobs
 
 
 @pytest.mark.skipif(HASHES_CONSTANTS, reason="programs of newer libraries are compiled for each size")
@@ -273,7 +295,7 @@ class Causal(Scores):
 
     def forward(self, x):
         heads = self.dense(x).reshape(x.shape[0], -1, 2, 8).transpose(1, 2)
-        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
 
 
 class Masked(Scores):

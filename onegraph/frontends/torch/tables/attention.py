@@ -28,13 +28,15 @@ def _operands(node: AtenNode) -> tuple[Value, Value, Value]:
 def flash_attention(node: AtenNode) -> list[Value | None]:
     """softmax(query @ key.T * scale + mask) @ value, and the logarithm of the sum of the exponentials of the scores.
 
-    In inference, short sequences are the pattern that the library fuses.
+    In inference, short sequences of f32 are the pattern that the library fuses. In 16 bits it would round the scores,
+    which PyTorch and the kernel keep in f32.
     """
     query, key, value = _operands(node)
     mask, factor = node["attn_mask"], None
     masking = Masking(mask, bool(node["is_causal"]))
     is_opened = node.emit.opened is not None and is_open((node.shape("query")[-2], node.shape("key")[-2]))
-    if 1 in node.read or (has_kernel(query, masking) if is_opened else is_tiled(query, key, masking)):
+    is_half = dtype_of(query) is not DataType.f32
+    if 1 in node.read or (has_kernel(query, masking) if is_opened or is_half else is_tiled(query, key, masking)):
         return [*in_tiles(node.emit, query, key, value, scale=node["scale"], masking=masking)]
     if mask is not None and not is_known(mask):
         mask, factor = finite(node, cast(node.emit, mask, dtype_of(query)))
