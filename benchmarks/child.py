@@ -115,7 +115,7 @@ def together(children: Sequence[Child], seconds: float) -> list[list[float]]:
 def in_turns(children: Mapping[str, Child], effort: Effort) -> dict[str, list[float]]:
     """Run the children one after the other in each round; returns the median time of a run of each, by round."""
     found: dict[str, list[float]] = {name: [] for name in children}
-    for _ in range(effort.rounds):
+    for _ in effort.each_round():
         for name, child in children.items():
             found[name].append(median(together([child], effort.turn)[0]))
     return found

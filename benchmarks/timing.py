@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from statistics import median
@@ -32,6 +32,14 @@ class Effort:
     rounds: int = 15
     turn: float = 0.02
     limit: float = math.inf
+
+    def each_round(self) -> Iterator[int]:
+        """The rounds, as long as the limit allows."""
+        end = time.perf_counter() + self.limit
+        for done in range(self.rounds):
+            if done >= FEWEST and time.perf_counter() > end:
+                return
+            yield done
 
 
 QUICK = Effort(rounds=2, turn=0.0)
@@ -89,10 +97,7 @@ def alternate(contenders: Mapping[str, Contender], effort: Effort) -> Timing:
 
     def rounds() -> dict[str, list[float]]:
         taken: dict[str, list[float]] = {name: [] for name in contenders}
-        end = time.perf_counter() + effort.limit
-        for done in range(effort.rounds):
-            if done >= FEWEST and time.perf_counter() > end:
-                break
+        for _ in effort.each_round():
             for name, contender in contenders.items():
                 time.sleep(SETTLE)
                 contender(1)  # untimed: wakes the threads and warms the caches
