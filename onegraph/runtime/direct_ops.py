@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.array_kernels.arrays import MOST_ELEMENTS, dense
+from ..compiler.array_kernels.detection import kept_boxes
 from ..ir.op import Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
@@ -209,6 +211,29 @@ def _compress(op: Op) -> Direct | None:
     return lambda src, condition: src.compress(condition, axis)
 
 
+def _suppression(op: Op) -> Direct | None:
+    """The boxes of f32 that stay, for limits that are known."""
+    boxes, scores, *limits = op.inputs
+    known = [
+        limit.value.item()
+        for limit in limits
+        if limit is not None and limit.value is not None and limit.value.size == 1
+    ]
+    ends = boxes, scores
+    if len(known) < len(limits) or any(end is None or end.dtype is not DataType.f32 for end in ends) or _rank(op) != 3:
+        return None
+    limit, *numbers = known
+    numbers.append(bool(op.attrs.get("center", False)))
+
+    def kept(boxes: Any, scores: Any, *_: Any) -> Any:
+        count, width = boxes.shape[1:]
+        if width != 4 or scores.ndim != 3 or scores.shape[::2] != boxes.shape[:2] or count > MOST_ELEMENTS:
+            raise ValueError(f"{count} boxes of {width} numbers, and scores of shape {scores.shape}")
+        return kept_boxes(dense(boxes), dense(scores), limit, numbers)
+
+    return kept
+
+
 def _rank(op: Op) -> int:
     """The rank of the first input."""
     src = op.inputs[0]
@@ -221,6 +246,7 @@ MAKERS: dict[str, Maker] = {
     "Concat": _concat,
     "Expand": _expand,
     "Gather": _gather,
+    "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,
     "Range": _range,
     "ReduceMax": _extreme,
@@ -240,7 +266,7 @@ MAKERS: dict[str, Maker] = {
 BASE_MAKERS: dict[str, Maker] = {"MatMul": _matmul, "ReduceSum": _sum, "StaticReshape": _static_reshape}
 # Host ops whose function here refuses what their rules refuse, which their numpy function does not for all forms.
 CHECKED = frozenset(
-    [kind for kind, make in MAKERS.items() if make in (_compress, _expand, _non_zero, _range, _extreme)]
+    [kind for kind, make in MAKERS.items() if make in (_compress, _expand, _non_zero, _range, _extreme, _suppression)]
 )
 
 

@@ -213,6 +213,8 @@ class Growing:
             array = arrays[growth.source]
             if type(array) is not np.ndarray or array.ndim <= growth.axis:
                 return None
+            if 0 < array.nbytes < SMALL and array.flags.c_contiguous:  # no room behind it, and it gets none
+                return None
             room, length = _capacity(array, growth.axis), array.shape[growth.axis]
             if room is None or (room and capacity not in (0, room)):
                 return None

@@ -66,8 +66,9 @@ class ExaminedOp:
         self._by_ranks = None if _has_ranks(op) else dict[object, ExaminedOp]()
         self._deciding = frozenset(shape_inputs_of(op))
         self._examine = partial(run_op, op, host=with_kernel)
-        self._needs_no_rules = _is_refused_by_numpy(op)
-        function = direct(op) if self._needs_no_rules else None
+        is_opaque = op.kind in kinds.HOST_OPAQUE and op.edition == HOST
+        self._needs_no_rules = is_opaque or _is_refused_by_numpy(op)
+        function = direct(op) if self._needs_no_rules and not is_opaque else None
         self._compute = _prepared(op) if function is None else partial(_directly, op, function)
 
     def __call__(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
@@ -140,6 +141,8 @@ def _prepared(op: Op) -> Compute:
         return partial(computed, op, schema, host=with_kernel)
     base, function = base_of(schema), host_function(schema)
     dtypes = [tensor.dtype for tensor in op.outputs]
+    if op.kind in kinds.HOST_OPAQUE:  # it reads attributes and arrays alone
+        return _opaque(op, Call(base, op.attrs, [None] * len(op.inputs), len(dtypes), dtypes), function)
     types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
 
     def in_numpy(_: Call, *arrays: Array | None) -> object:
@@ -155,6 +158,17 @@ def _prepared(op: Op) -> Compute:
 
     def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
         results = computed_on_host(op, run, call, arrays)
+        return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
+
+    return compute
+
+
+def _opaque(op: Op, call: Call, function: Callable[..., object]) -> Compute:
+    """What computes an op that another reader runs, and whose rules ask nothing of its inputs."""
+    wanted = [tensor.dtype.numpy for tensor in op.outputs]
+
+    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+        results = computed_on_host(op, function, call, arrays)
         return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
 
     return compute

@@ -209,7 +209,9 @@ def _indexing(x: Array) -> Iterator[HostCase]:
     yield HostCase("Range", ends, [_i(1, 4, 7)], known=frozenset({0, 1, 2}))
     boxes, scores = np.float32([[[0, 0, 1, 1], [1, 0.9, 0, 0], [2, 2, 3, 3]]]), np.float32([[[0.5, 0.9, 0.7]]])
     limits = [np.array(3), np.float32([0.5]), np.float32([0.1])]
-    yield HostCase("NonMaxSuppression", [boxes, scores, *limits], [np.int64([[0, 0, 1], [0, 0, 2]])])
+    for known in (frozenset[int](), frozenset([2, 3, 4])):
+        given = [boxes, scores, *limits]
+        yield HostCase("NonMaxSuppression", given, [np.int64([[0, 0, 1], [0, 0, 2]])], known=known)
     yield from _images()
 
 

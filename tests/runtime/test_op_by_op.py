@@ -10,7 +10,7 @@ from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.movement import concat
 from onegraph.opset.editions.registry import HOST
 from onegraph.reference import run_op
-from onegraph.runtime import compiled_program
+from onegraph.runtime import compiled_program, op_by_op
 from onegraph.runtime.direct_ops import BASE_MAKERS, EXACT, MAKERS, UFUNCS, direct
 from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, SELDOM, ExaminedOp, OpByOp
 from onegraph.runtime.segments import segments
@@ -228,6 +228,35 @@ def test_direct_calls_of_base_ops_have_the_bits_of_the_reference(kind, attrs, sh
     assert np.array_equal(ExaminedOp(op)(arrays)[0], run_op(op, arrays)[0])
     with pytest.raises((og.OneGraphError, ValueError)):
         ExaminedOp(op)([np.concatenate([arrays[0]] * 2)[1:].reshape(-1), *arrays[1:]])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 40), (2, 3, 17), (1, 4, 1), (1, 1, 0), (0, 2, 5), (2, 0, 5)])
+@pytest.mark.parametrize("limit", [0, 2, 100])
+def test_boxes_are_suppressed_without_rules_as_by_the_reference(shape, limit):
+    batches, _, count = shape
+    g = og.Graph()
+    ends = [g.input("b", og.f32, (None, None, 4)), g.input("s", og.f32, (None,) * 3)]
+    ends += [g.constant(np.int64(limit), dtype=og.s64), g.constant(np.float32([0.4])), g.constant(np.float32(0.2))]
+    g.output("y", g.op("NonMaxSuppression", ends, {"center": limit == 2}, edition=HOST))
+    (op,) = g.ops
+    corner, scores = RNG.random((batches, count, 2)), RNG.integers(0, 6, shape) / 5
+    scores[RNG.random(shape) < 0.1] = np.nan
+    boxes = np.concatenate([corner, corner + RNG.random(corner.shape)], 2)
+    arrays = [boxes.astype(np.float32), scores.astype(np.float32), *[one.value for one in ends[2:]]]
+    examined = ExaminedOp(op)
+    assert examined._needs_no_rules
+    np.testing.assert_array_equal(examined(arrays)[0], run_op(op, arrays)[0])
+
+
+def test_a_node_of_onnx_is_examined_for_no_contents(monkeypatch):
+    helper = pytest.importorskip("onnx.helper", reason="the package onnx is not installed")
+    ports = [[helper.make_tensor_value_info(name, 1, [shape])] for name, shape in (("x", 4), ("y", None))]
+    graph = helper.make_graph([helper.make_node("Unique", ["x"], ["y"])], "g", *ports)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    monkeypatch.setattr(op_by_op, "run_op", lambda *_, **__: pytest.fail("the rules are asked"))
+    executable = og.onnx.load(model).compile()
+    for last in range(3, 6):
+        np.testing.assert_array_equal(executable(np.float32([2, 1, 2, last])), [1, 2, last])
 
 
 def test_an_op_of_unknown_rank_is_examined_once_for_each_rank():

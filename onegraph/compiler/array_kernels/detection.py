@@ -11,13 +11,14 @@ import numpy as np
 from ...ir.op import Array
 from ...opset.host.detection import LISTS, windows_of
 from ...opset.schema import Call
-from .arrays import MOST_ELEMENTS, dense, is_narrow, is_number, place_for, run, wide
+from .arrays import MOST_ELEMENTS, TYPES, dense, is_narrow, is_number, place_for, run, run_typed, wide
 
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
 MODES = {"nearest": 0, "linear": 1, "cubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+SUPPRESSED = [TYPES[np.dtype(name)] for name in ("f4", "f4", "i4", "i8")]
 AXES = 3  # of windows, in the kernel
 
 
@@ -30,30 +31,40 @@ def _floats(src: Array) -> bool:
 def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Batch, class and box of the boxes that stay."""
     boxes, scores, *limits = arrays
-    if boxes.dtype == F64 or not boxes.size or not scores.size or scores.shape[2] > MOST_ELEMENTS:
+    if boxes.dtype == F64:
         return None
     limit, overlap, least = [limit.item(0) for limit in limits if limit is not None]
+    found = kept_boxes(dense(boxes, F32), dense(scores, F32), limit, (overlap, least, call.flag("center")))
+    return None if found is None else [found]
+
+
+def kept_boxes(boxes: Array, scores: Array, limit: int, numbers: Sequence[float]) -> Array | None:
+    """Batch, class and box of the boxes that stay; None for more boxes than the kernel can count.
+
+    Args:
+        boxes: of f32 and dense.
+        scores: of f32 and dense, for as many boxes.
+        limit: the most boxes of a class.
+        numbers: the largest overlap, the least score, and whether boxes are centers and sizes.
+    """
     batches, classes, count = scores.shape
     most, tasks = min(max(limit, 0), count), batches * classes
-    if not most:
-        return [np.empty((0, 3), np.int64)]
+    if not most or not tasks:
+        return np.empty((0, 3), np.int64)
+    if count > MOST_ELEMENTS:
+        return None
     selected, counts = np.empty((tasks, most), np.int32), np.empty(tasks, np.int64)
-    run(
-        "NonMaxSuppression",
-        [dense(boxes, F32), dense(scores, F32)],
-        [selected, counts],
-        [overlap, least, call.flag("center")],
-    )
+    run_typed("NonMaxSuppression", [boxes, scores, selected, counts], SUPPRESSED, [*numbers])
     if tasks == 1:  # one class of one image, as in a loop over classes
         found = counts.item(0)
         only = np.zeros((found, 3), np.int64)
         only[:, 2] = selected[0, :found]
-        return [only]
+        return only
     labels = np.repeat(np.arange(tasks), counts)
     within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     result = np.empty((len(labels), 3), np.int64)
     result[:, 0], result[:, 1], result[:, 2] = labels // classes, labels % classes, selected[labels, within]
-    return [result]
+    return result
 
 
 def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:

@@ -78,6 +78,7 @@ NUMBERS: dict[str, Callable[[Call, Values], Sequence[int]]] = {
     "ArgMin": lambda call, values: [_axis(call, values), call.flag("last")],
     "GridSample": _of_grid,
     "CouplePairs": lambda call, values: [],
+    "MaxUnpool": lambda call, values: [],
     "OneHot": lambda call, values: [call.s64("axis") % len(values[-1].shape)],
     "Triangle": lambda call, values: [call.flag("upper"), call.s64("offset")],
     "Concat": lambda call, values: [_axis(call, values), len(values) - 1],

@@ -35,7 +35,8 @@ __all__ = [
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
-COMPUTED = set[Lowering]()  # the functions of ``LOWERINGS`` that compute known arrays in numpy
+# By the functions of ``LOWERINGS`` that compute known arrays in numpy, the functions as they were entered.
+COMPUTED = dict[Lowering, Callable[["Node"], Any]]()
 KEPT = set[Lowering]()  # those of ``COMPUTED`` whose results for few numbers are kept
 SHAPED = set[str]()  # kinds of nodes whose results have shapes that follow from that of input 0 and the other inputs
 HALVES = frozenset([DataType.f16, DataType.bf16])
@@ -309,7 +310,7 @@ def computes(
 
         computed.__module__ = function.__module__
         lowers(*kinds, domain=domain)(computed)
-        COMPUTED.add(computed)
+        COMPUTED[computed] = function
         if kept:
             KEPT.add(computed)
         SHAPED.update(kinds if shaped and not domain else ())
