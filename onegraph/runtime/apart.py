@@ -133,9 +133,7 @@ class _Edges:
                     return "own kernel", f"{text}; {self._without_pattern(first, second, tensor)}"
                 if readers := self._others(second, tensor):
                     text += f"; {tensor.name} has a second consumer too, {readers}"
-                elif not (self.options.finite_math or is_for_sizes(report.reason)) and (
-                    joined := self.joining.with_finite_math(ops)
-                ):
+                elif not is_for_sizes(report.reason) and (joined := self.joining.with_finite_math(ops)):
                     text += f"; {joined}"
                 return "own kernel", text
         if self.joining.joins(ops):

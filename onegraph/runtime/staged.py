@@ -30,7 +30,7 @@ class Runnable(Protocol):
     def report(self) -> Report:
         """The partitions of the program that was used last."""
 
-    def profile(self, /, *arrays: object, runs: int = 20) -> Profile:
+    def profile(self, /, *arrays: object, runs: int = ...) -> Profile:
         """The times of the partitions."""
 
 

@@ -4,21 +4,32 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.called_graphs import chosen_rows, copied, sums
 
 import onegraph as og
 from onegraph.compiler.ir.value import Value, dense_of
+from onegraph.compiler.kernels.native import CompiledKernel
+from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
-from onegraph.runtime import equal_bits, program_finder, sized_program
+from onegraph.runtime import equal_bits, open_programs, program_finder, sized_program
+from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
+from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.equal_bits import _numbers, agrees
-from onegraph.runtime.op_by_op import OFTEN, _is_refused_by_numpy, _ranked
-from onegraph.runtime.open_program import _has_bytes_of
+from onegraph.runtime.growing import SMALL, Growing
+from onegraph.runtime.joining import reason_of
+from onegraph.runtime.kept_partitions import NotKeptError
+from onegraph.runtime.op_by_op import OFTEN, OpByOp, _is_refused_by_numpy, _ranked
+from onegraph.runtime.open_program import _has_bytes_of, _is_like
 from onegraph.runtime.open_programs import OpenPrograms
 from onegraph.runtime.program_cache import dispatch
+from onegraph.runtime.program_finder import ProgramFinder
+from onegraph.runtime.program_writer import written
 from onegraph.runtime.repeat import Repeat
 from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
 from onegraph.runtime.state import State
+from onegraph.runtime.subprograms import Control
 
 F32 = np.float32
 ROW, ROWS, ANY = ("f32", (None,)), ("f32", (None, 3)), ("f32", None)
@@ -289,3 +300,196 @@ def test_counters_of_a_cache_make_no_programs():
     model(np.ones((4, 2), F32))
     assert "_open" in vars(model._programs)
     assert model.cache_info().reused == model._programs._open.reused
+
+
+def compiled_program(graph):
+    return CompiledProgram(graph, policy="fusion", fallback=True, fpmath_mode="strict")
+
+
+# How the ops of a product of codes are divided into two partitions, the tensor between these, and what is said of it.
+DIVIDED = [
+    (["source", "weights", "product"], ["codes"], "y", ""),
+    (["source"], ["weights", "product", "codes"], "x", "the ops around it differ"),
+    (["source", "weights"], ["product"], "x", "the ops around it differ"),
+    (["source", "bare"], ["codes"], "z", "here no Dequantize makes its weights"),
+    (["source", "bare"], ["relu"], "z", ""),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "between", "said"), DIVIDED)
+def test_products_of_codes_lack_no_codes(first, second, between, said):
+    g = og.Graph()
+    scale = {"scales": [0.5], "zps": [0]}
+    x = g.dequantize(g.input("a", "u8", (4, 4)), name="source", **scale)
+    w = g.dequantize(g.input("b", "s8", (4, 4)), name="weights", **scale)
+    y = g.matmul(x, w, name="product")
+    z = g.matmul(x, g.input("c", "f32", (4, 4)), name="bare")
+    relu = "relu" in second
+    g.output(
+        "d",
+        g.relu(z, name="relu") if relu else g.quantize(z if "bare" in first else y, name="codes", dtype="u8", **scale),
+    )
+    kinds = {op.name: op.kind for op in g.ops}
+    reports = [
+        PartitionReport(place, "oneDNN", tuple(kinds[name] for name in names), tuple(names))
+        for place, names in enumerate((first, second))
+    ]
+    edges = _Edges(g, reports, CompileOptions("fusion", True, "strict", None), None)
+    found = edges._without_codes(*reports, SimpleNamespace(name={"x": x, "y": y, "z": z}[between].name))
+    assert found.rpartition("; ")[2] == said
+
+
+def test_reasons_of_sizes_are_no_reasons_why_partitions_are_apart():
+    texts = "", FOR_THESE, "a fault", FOR_EARLIER, "a fault", "a kernel"
+    assert reason_of(PartitionReport(0, "oneDNN", (), (), texts)) == "a fault; a kernel"
+
+
+def test_no_time_is_measured_in_a_thread_that_continues_a_fork():
+    program = compiled_program(sums()[0])
+    program.owner_thread = -1
+    assert program._measure(program.steps, [1] * len(program.steps)) == [None] * len(program.steps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "known"),
+    [
+        ((2, 3), 0, {"x0": (3,)}),
+        ((2, 3), 1, {"x0": (2,)}),
+        ((2, 3), -2, {"x0": (3,)}),
+        ((2, 3), 2, {}),
+        ((2, 3), -3, {}),
+        (None, 0, {}),
+    ],
+)
+def test_bodies_know_the_shapes_of_scanned_elements(shape, axis, known):
+    control, shapes = object.__new__(Control), [(), (), (4,), (5,), shape, (6,)]
+    control.op = SimpleNamespace(kind="Loop", inputs=[SimpleNamespace(shape=one) for one in shapes])
+    control._call = SimpleNamespace(s64=lambda name: 2, s64s=lambda name: [axis], shapes=[(4,), (7,)])
+    assert control._shapes(5) == {"c0": (6,), "s0": (4,), **known}
+
+
+class Kernel(CompiledKernel):
+    def __init__(self, name, code):
+        self.name, self.code = name, code
+
+
+ADD, MORE, OTHER, PARTITION = Kernel("add", (1, 2)), Kernel("add", (1, 3)), Kernel("copy", (1, 2)), object()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (ADD, Kernel("add", (1, 2)), True),
+        (ADD, MORE, False),
+        (ADD, OTHER, False),
+        (ADD, PARTITION, False),
+        (PARTITION, ADD, False),
+        (PARTITION, object(), True),
+    ],
+)
+@pytest.mark.parametrize("other", [{}, {"pieces": (1,)}, {"n_inputs": 1}, {"shifts": [4]}])
+def test_steps_are_like_those_of_the_same_kernel_and_memory(first, second, same, other):
+    step = {"pieces": (1, 2), "n_inputs": 2, "shifts": [0]}
+    one, two = (SimpleNamespace(**step, compiled=kernel) for kernel in (first, second))
+    vars(two).update(other)
+    assert _is_like(one, two) is (same and not other)
+
+
+@pytest.mark.parametrize(("keeps", "n_steps"), [([False, True], 0), ([False], 1)])
+def test_no_file_has_a_program_with_constants_by_hash_or_with_updates(keeps, n_steps):
+    parts = {"placement": None, "graph": None, "source": SimpleNamespace(keeps=keeps)}
+    with pytest.raises(NotKeptError, match="found by a hash, or variables are updated"):
+        written(SimpleNamespace(**parts, ending=SimpleNamespace(n_steps=n_steps)), [])
+
+
+def test_no_file_has_a_program_with_what_is_no_plain_data():
+    program = compiled_program(sums()[0])
+    assert len(written(program, [])) > 2
+    program.share = object()
+    with pytest.raises(NotKeptError, match="no plain data"):
+        written(program, [])
+
+
+def test_kinds_of_partitions_share_one_that_takes_all_constants():
+    program, asked = object.__new__(SizedProgram), []
+    alike = ("no pattern", "all", "one", "no pattern", "all", "one", "one")
+    patterns = {"no pattern": None, "all": SimpleNamespace(takes_all=True), "one": SimpleNamespace(takes_all=False)}
+    program._form = SimpleNamespace(kinds=[SimpleNamespace(alike=one) for one in alike])
+
+    def compiled(numbers, at):
+        asked.append(sorted(numbers))
+        return {number: SimpleNamespace(made=SimpleNamespace(pattern=patterns[alike[number]])) for number in numbers}
+
+    program._compiled = compiled
+    made = program._compile([1, 2, 3, 4, 5, 6], None)
+    assert asked == [[1, 2, 3], [5, 6]]
+    ids = [*map(id, made)]
+    assert [ids.index(one) for one in ids] == [0, 1, 2, 0, 4, 5]
+
+
+def test_the_last_program_with_open_sizes_stays_however_many_steps_it_has(monkeypatch):
+    monkeypatch.setattr(open_programs, "MOST_STEPS", 0)
+    graph = og.Graph()
+    x = graph.input("x", "f32", (None, 64))
+    graph.output("y", graph.matmul(x, graph.constant(np.ones((64, 64), F32))))
+    model = graph.compile()
+    for rows in (70, 80, 90):
+        model(np.ones((rows, 64), F32))
+    assert len(model._programs._open._forms) == 1
+
+
+def test_caches_of_one_capacity_are_taken_if_one_of_them_has_room():
+    graph, width = og.Graph(), SMALL
+    for name in ("key", "value"):
+        past, new = graph.input(name, "f32", (2, None, width)), graph.input(f"new_{name}", "f32", (2, 1, width))
+        graph.output(f"present_{name}", graph.concat(past, new, axis=1))
+    cache, full = np.zeros((2, 9, width), F32)[:, :3], np.zeros((2, 9, width), F32)
+    new = np.zeros((2, 1, width), F32)
+    for first, second, capacity in ((cache, full, 9), (full, cache, 9), (cache, cache, 9), (full, full, None)):
+        found = Growing(graph).prepared([first, new, second, new])
+        assert (found and found[1]) == capacity
+
+
+def test_results_op_by_op_share_no_memory():
+    graph, arrays = copied()
+    ops = OpByOp.of(graph, None)
+    assert ops._is_copied == [True, True, False, True, False]
+    results = [*ops.run(arrays), *arrays]
+    assert not any(np.shares_memory(one, two) for one in results for two in results if one is not two)
+
+
+@pytest.mark.parametrize("has_program", [True, False])
+@pytest.mark.parametrize("out", [None, "array"])
+@pytest.mark.parametrize("quick", [None, "quick"])
+@pytest.mark.parametrize("small", [None, ["small"]])
+def test_small_calls_without_a_program_run_op_by_op(has_program, out, quick, small):
+    finder = SimpleNamespace(
+        op_by_op=SimpleNamespace(run=lambda arrays: small),
+        _has_program=lambda arrays: has_program,
+        _interface=SimpleNamespace(result=None),
+    )
+    asked = []
+
+    def compiled(arrays, out):
+        asked.append(out)
+        return quick
+
+    found = ProgramFinder._small_call(finder, compiled, (), out)
+    is_quick = has_program and quick is not None
+    assert found == (quick if is_quick or out is not None or small is None else "small")
+    assert asked == [out] * (has_program + (not is_quick and (out is not None or small is None)))
+
+
+def test_graphs_in_stages_are_refused_where_numpy_may_not_run_ops():
+    graph, arrays = chosen_rows()
+    with pytest.raises(og.UnsupportedError, match="the library does not run all of the graph"):
+        graph.compile(fallback=False)(*arrays)
+
+
+def test_variables_are_not_read_in_the_midst_of_a_call_in_the_same_thread():
+    graph = og.Graph()
+    count = graph.variable("count", np.zeros(2, F32))
+    graph.output("y", graph.assign(count, graph.add(count, count)))
+    state = State(graph)
+    with pytest.raises(og.StateError, match="in the midst of a call"):
+        state.step(lambda: state.read("count"))
