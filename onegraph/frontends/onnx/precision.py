@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays.mapped_files import give_back
 from ...graph import Graph
-from ...ir.op import LogicalTensor, Op
+from ...ir.op import LogicalTensor, Op, schema_of
 from ...lowering.emitter import Array, Emitter, Value, dtype_of
 from ...lowering.movement import cast
 from ...lowering.patterns.table import TYPED
@@ -84,7 +84,9 @@ def narrowed(graph: Graph) -> Graph:
             types = [output.dtype for output in op.outputs]
             returned = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
         else:
-            returned = emit.ends(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
+            ports = schema_of(op).outputs[: len(op.outputs)]
+            stated = [port.name for port in ports] if any(port.optional for port in ports) else None
+            returned = emit.ends(op.kind, inputs, op.attrs, dtype=typed, outputs=stated, edition=op.edition)
         results = returned if isinstance(returned, tuple) else (returned,)
         values.update({old.id: new for old, new in zip(op.outputs, results, strict=False)})
     for name, tensor in graph.outputs.items():
