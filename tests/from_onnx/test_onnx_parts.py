@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import onegraph as og
+import onegraph.onnx
 from onegraph.arrays.packed_codes import packed
 from onegraph.frontends.onnx.deferred import _agreed, _coded, _tensor_type
 from onegraph.frontends.onnx.packed_nodes import PART, Codes, PackedNodes, turned
@@ -347,3 +348,10 @@ def test_tables_of_codes_have_one_form(others, attrs, found):
     else:
         with pytest.raises(found):
             _table_form(Node(), **given)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1000, "Cast"), ((1 << 24) + 1, "OnnxNode"), (2**31 - 1, "OnnxNode")])
+def test_no_constant_numbers_the_places_of_a_huge_axis(size, kind):
+    ends = [helper.make_tensor_value_info(name, FLOAT, (size,)) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Hardmax", ["x"], ["y"])], "m", ends[:1], ends[1:])
+    assert onegraph.onnx.load(helper.make_model(graph)).ops[-1].kind == kind

@@ -15,6 +15,8 @@ from ....lowering.movement import as_s64, cast, concat, reshape
 from ..node import Node, NotLowered, Unsettled, computes, lowers
 from .indexing import running
 
+MOST_PLACES = 1 << 24  # of an axis, which a constant numbers
+
 
 @lowers("Hardmax")
 def hardmax(node: Node) -> Value:
@@ -24,6 +26,8 @@ def hardmax(node: Node) -> Value:
         raise NotLowered("the size of the axis is unknown")
     if shape[axis] == 0:
         return node.value(0)
+    if shape[axis] > MOST_PLACES:
+        raise NotLowered("numbers of so many places take memory")
     axis %= len(shape)
     places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     largest = node.emit.op("ArgMax", [node.value(0)], {"axis": axis, "keep_dims": True, "last": False})
