@@ -143,3 +143,14 @@ def test_halves_are_compressed():
     assert told.error < 0.01
     assert g.constants
     assert ml_dtypes.bfloat16 == next(iter(g.constants.values())).dtype
+
+
+def test_transposed_weights_are_compressed():
+    g = og.Graph()
+    x, weights = g.input("x", "f32", (2, 96)), weights_of(64, 96)
+    g.output("y", g.matmul(x, g.static_transpose(g.constant(weights), order=[1, 0])))
+    g.output("z", g.matmul(x, g.static_transpose(g.constant(weights_of(2, 96, 64)), order=[0, 1, 2])))
+    small, wanted = og.compress_weights(g, "int8"), og.compress_weights(graph_of(weights, is_turned=True), "int8")
+    assert [told.shape for told in small.compression] == [told.shape for told in wanted.compression] == [(64, 96)]
+    given = {"x": weights_of(2, 96)}
+    np.testing.assert_array_equal(reference.run(small, given)["y"], reference.run(wanted, given)["y"])

@@ -443,6 +443,14 @@ def test_attention_of_several_heads(with_bias, past, padding):
     compare("MultiHeadAttention", inputs, (3,), outputs=3 if past else 1, num_heads=heads)
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 4), (2, 3, 3), (1, 3, 3)])
+def test_padding_of_other_forms_is_refused(shape):
+    inputs = [*(floats(2, 3, 16) for _ in range(3)), None, np.ones(shape, np.int32)]
+    model = model_of("MultiHeadAttention", inputs, (), 1, {"num_heads": 2})
+    with pytest.raises(og.FormatError, match="a key_padding_mask that is not"):
+        onegraph.onnx.load(model, strict=True)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("per_column", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])

@@ -251,11 +251,13 @@ def test_tables_that_change_are_checked_in_each_run():
             executable(nodes=wrong, x=x)
 
 
-def test_sets_of_values_are_compared_one_by_one():
+def of_members():
+    """The attributes of a tree whose nodes ask whether a number is one of several."""
+
     def tensor(values, kind=F):
         return helper.make_tensor("t", kind, [len(values)], values)
 
-    attrs = {
+    return {
         "n_targets": 1,
         "tree_roots": [0],
         "nodes_featureids": [0, 0],
@@ -269,6 +271,19 @@ def test_sets_of_values_are_compared_one_by_one():
         "leaf_targetids": [0, 0, 0],
         "leaf_weights": tensor([10.0, 20.0, 30.0]),
     }
+
+
+@pytest.mark.parametrize("name", ["nodes_modes", "nodes_splits", "leaf_weights"])
+def test_lists_of_other_sizes_than_the_tree_are_refused(name):
+    attrs, kind = of_members(), TensorProto.UINT8 if name == "nodes_modes" else F
+    attrs[name] = helper.make_tensor("t", kind, [4], [6] * 4)
+    proto = model([node("TreeEnsemble", ["x"], ["y"], **attrs)], [("x", F, [5, 1])], [("y", F, None)], 5)
+    with pytest.raises(og.FormatError, match="of other sizes"):
+        onegraph.onnx.load(proto, strict=True)
+
+
+def test_sets_of_values_are_compared_one_by_one():
+    attrs = of_members()
     proto = model([node("TreeEnsemble", ["x"], ["y"], **attrs)], [("x", F, [5, 1])], [("y", F, None)], 5)
     src = np.float32([[2], [5], [7], [1], [np.nan]])
     np.testing.assert_array_equal(onegraph.onnx.load(proto).compile()(src)[:, 0], [10, 10, 20, 30, 30])
