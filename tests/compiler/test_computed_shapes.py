@@ -8,7 +8,7 @@ import pytest
 import onegraph as og
 from onegraph._util.open_numbers import has_open_numbers, numbers_at, numbers_of
 from onegraph.lowering import movement
-from onegraph.lowering.computed_shapes import MOST_NUMBERS, MOST_OPS, RULES, known_parts
+from onegraph.lowering.computed_shapes import MOST_NUMBERS, MOST_OPS, RULES, _parts, known_parts
 from onegraph.lowering.emitter import Emitter, numbers
 from onegraph.lowering.norms import layer_norm
 
@@ -335,3 +335,25 @@ def test_reshapes_to_computed_shapes_compile_once():
         wanted = np.maximum(x.reshape(2, tokens, 4, 8).transpose(0, 2, 1, 3), 0)
         np.testing.assert_array_equal(executable(x), wanted)
     assert (executable.cache_info().reused, executable.cache_info().reason) == (6, "")
+
+
+@pytest.mark.parametrize(
+    ("array", "ranks", "parts"),
+    [
+        (np.array([2, -1]), 1, [2, -1]),
+        (np.array([True, False]), 1, [1, 0]),
+        (np.array(3, np.uint8), 0, [3]),
+        (np.array([[1, 2], [3, 4]]), 2, [1, 2, 3, 4]),
+        (np.array([[1, 2], [3, 4]]), 1, None),
+        (np.float32([2, -3]), 1, [2, -3]),
+        (np.float32([2, 0.5]), 1, None),
+        (np.float32([np.inf]), 1, None),
+        (np.float32([np.nan]), 1, None),
+        (np.array([1e300]), 1, None),
+        (np.array(["a"]), 1, None),
+        (np.zeros(MOST_NUMBERS, np.int64), 1, [0] * MOST_NUMBERS),
+        (np.zeros(MOST_NUMBERS + 1, np.int64), 1, None),
+    ],
+)
+def test_known_numbers_are_parts_if_they_are_integers(array, ranks, parts):
+    assert _parts(None, array, MOST_OPS, ranks) == parts

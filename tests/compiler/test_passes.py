@@ -4,6 +4,7 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ import onegraph as og
 from onegraph.capi.settings import has_avx2
 from onegraph.compiler.ir.check import broken_rules
 from onegraph.compiler.ir.edit import Edit
+from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Values
 from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import NAMES, PASSES, run_passes
+from onegraph.compiler.passes.attention_scores import is_without_last
+from onegraph.compiler.slow_layouts import channels_first, channels_last
 from onegraph.opset.schema import TensorType
 
 FOLDER = Path(og.__file__).with_name("compiler") / "passes"
@@ -216,3 +220,47 @@ def test_show_says_which_passes_do_not_run(tmp_path):
     (folding,) = [each for each in facts if each["name"] == "constants"]
     assert folding["removed"] == ["Exp 'exp_2'"]
     assert folding["n_steps"] == 3
+
+
+# Parts of passes on both sides of their conditions --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("whole", "read"), [(True, {1, 2, 5}), (False, {1, 5})])
+def test_numpy_reads_all_inputs_of_a_whole_op(whole, read):
+    op = SimpleNamespace(inputs=[SimpleNamespace(id=1), None, SimpleNamespace(id=2)])
+    assert Step(0, "library", "Add", (1, 5), (3,), op, whole=whole).reads == read
+
+
+# Starts, ends, axes and steps of a Slice of (2, 3, 4, 5), and whether it takes all but the last number of each row.
+SLICES = [
+    ([0], [4], [3], [1], True),
+    ([0], [-1], [-1], [1], True),
+    ([0], [4], [3], None, True),
+    ([0], [4], [-1], None, True),
+    ([1], [5], [3], [1], False),
+    ([0], [3], [3], [1], False),
+    ([0], [3], [2], [1], False),
+    ([0, 0], [3, 4], [2, 3], None, False),
+    (None, [4], [3], [1], False),
+]
+
+
+@pytest.mark.parametrize(("starts", "ends", "axes", "steps", "found"), SLICES)
+def test_slices_without_the_last_number_of_each_row(starts, ends, axes, steps, found):
+    g = og.Graph()
+    x, other = g.input("x", og.f32, (2, 3, 4, 5)), g.input("z", og.f32, (2, 3, 4, 5))
+    given = [
+        g.input("starts", og.s64, (1,)) if one is None else g.constant(np.array(one), dtype=og.s64)
+        for one in (starts, ends, axes, *([steps] if steps else []))
+    ]
+    g.output("y", g.op("Slice", [x, *given], {}, edition="host") if starts else g.relu(x))
+    lowered = lower(g)
+    step = next(step for step in lowered.steps if step.op.inputs[0] is x)
+    assert is_without_last(lowered, step, x.id) is found
+    assert not is_without_last(lowered, step, other.id)
+
+
+def test_strides_of_channels_by_hand():
+    assert channels_last((2, 5, 3, 4)) == (60, 1, 20, 5)
+    assert channels_first((2, 3, 4, 5)) == (60, 4, 1, 12)
+    assert channels_first((2, 3, 5)) == (15, 1, 3)

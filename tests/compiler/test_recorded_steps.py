@@ -152,6 +152,14 @@ def taken():
         moved = g.op(kind, [x], {"special_zero": False, **attrs} if kind == "StaticReshape" else attrs)
         g.output("y", g.quantize(g.matmul(moved, w), scales=[0.5], zps=[1], dtype="u8"))
         yield "moved codes", g
+    for kind in kinds[0], "ConvTranspose":
+        g = og.Graph()
+        x = g.dequantize(g.input("x", "u8", (2, 30, 24)), scales=[0.5], zps=[3])
+        w = g.dequantize(g.constant(np.ones((24, 1, 3), np.int8)), scales=[0.25], zps=[0])
+        how = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "groups": 24}
+        g.output("y", g.op(kind, [x, w], {**how, "weights_format": "OIX" if kind == kinds[0] else "IOX"}))
+        yield "rows of codes", g
+    yield from rows_of_codes()
     for axis in (-1, 3):
         g, how = og.Graph(), {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
         x = g.dequantize(g.input("x", "u8", (1, 6, 6, 8)), scales=[0.5], zps=[3])
@@ -160,6 +168,29 @@ def taken():
         y = g.quantize(g.relu(g.convolution(x, w, **how)), **codes, zps=[0] * 4, dtype="u8")
         g.output("y", g.dequantize(y, **codes, zps=[0] * 4))
         yield "channel scales", g
+
+
+def rows_of_codes():
+    """Gathers of dequantized codes, by the shape of the table, the axis, and how the places are given."""
+    for shape, axis, places in (
+        ((50, 96), 0, "s64"),
+        ((50, 96), -2, "s32"),
+        ((50, 96), 1, "s64"),
+        ((50, 96), 0, None),
+        ((5, 10, 96), 0, "s64"),
+        ((50, 0), 0, "s64"),
+        ((50, 96), 0, "none"),
+        ((50, 96), 0, "read twice"),
+    ):
+        g = og.Graph()
+        table = g.dequantize(g.constant(np.ones(shape, np.int8)), scales=[0.25], zps=[1])
+        known = g.constant(np.array([3, 1]), dtype="s64")
+        count = (0,) if places == "none" else (7,)
+        chosen = known if places is None else g.input("places", places if places == "s32" else "s64", count)
+        g.output("y", g.op("Gather", [table, chosen], {"axis": axis}, edition="host"))
+        if places == "read twice":
+            g.output("z", g.matmul(g.input("x", "f32", (2, 50)), table))
+        yield "rows of codes", g
 
 
 def experts(src, turned, first):
