@@ -8,8 +8,8 @@ import pytest
 import onegraph as og
 from onegraph._util.size_symbols import OpenSizes
 from onegraph.builder.graph import DataGraph
-from onegraph.lowering.emitter import Emitter, NotLowered, dtype_of
-from onegraph.lowering.resize import resize
+from onegraph.lowering.emitter import Emitter, NotLowered, Unsettled, dtype_of
+from onegraph.lowering.resize import enlarged, resize
 from onegraph.lowering.resize_axes import Axis, Sampling, nearest, places, settled_sizes, shares_of
 from onegraph.transform.specialise import specialise
 
@@ -139,3 +139,35 @@ def test_whole_numbers_of_other_types_are_not_resized_between_elements():
     graph = DataGraph()
     with pytest.raises(NotLowered, match="s32 is no data type of floats"):
         resize(Emitter(graph), graph.input("x", og.s32, (1, 1, 6, 4)), {2: TWICE}, Sampling("linear"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "dtype", "factors", "mode", "scales"),
+    [
+        (4, og.f32, {2: 2.0}, "nearest", [2, 1]),
+        (4, og.f32, {3: 3.0}, "linear", [1, 3]),
+        (4, og.bf16, {2: 2.0, 3: 2.0}, "linear", [2, 2]),
+        (5, og.f32, {4: 2.0}, "nearest", [1, 1, 2]),
+        (6, og.f32, {4: 2.0}, "nearest", None),
+        (4, og.f32, {1: 2.0}, "nearest", None),
+        (4, og.f32, {2: 1.5}, "nearest", None),
+        (4, og.f32, {2: 0.5}, "nearest", None),
+        (4, og.s32, {2: 2.0}, "nearest", None),
+        (4, og.f32, {2: 2.0}, "cubic", None),
+    ],
+)
+def test_axes_of_unknown_size_that_one_op_enlarges(rank, dtype, factors, mode, scales):
+    graph = DataGraph()
+    src = graph.input("x", dtype, [None] * rank)
+    if scales is None:
+        with pytest.raises(Unsettled):
+            enlarged(Emitter(graph), src, factors, Sampling(mode))
+    else:
+        result = enlarged(Emitter(graph), src, factors, Sampling(mode))
+        (op,) = graph.ops
+        assert (op.outputs[0], op.kind, op.attrs["mode"], [*op.attrs["scales"]]) == (
+            result,
+            "Interpolate",
+            mode,
+            scales,
+        )
