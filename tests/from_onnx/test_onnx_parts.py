@@ -20,6 +20,7 @@ from onegraph.opset.editions.registry import HOST
 from onegraph.opset.schema import Call
 
 F32 = np.float32
+NO_AXES = {"noop_with_empty_axes": 1}
 FLOAT, HALF, INT8, INT4, UINT4 = (getattr(TensorProto, name) for name in ("FLOAT", "FLOAT16", "INT8", "INT4", "UINT4"))
 
 
@@ -355,3 +356,13 @@ def test_no_constant_numbers_the_places_of_a_huge_axis(size, kind):
     ends = [helper.make_tensor_value_info(name, FLOAT, (size,)) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Hardmax", ["x"], ["y"])], "m", ends[:1], ends[1:])
     assert onegraph.onnx.load(helper.make_model(graph)).ops[-1].kind == kind
+
+
+@pytest.mark.parametrize(("shape", "attrs"), [((1,), {}), ((2,), {}), ((None,), {}), ((0,), {}), ((1,), NO_AXES)])
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax", "ReduceMean", "ReduceL1", "ReduceL2"])
+def test_reductions_along_axes_of_a_run_are_host_ops(kind, shape, attrs):
+    x, axes = (helper.make_tensor_value_info(*one) for one in (("x", FLOAT, (2, 3)), ("a", TensorProto.INT64, shape)))
+    node, end = helper.make_node(kind, ["x", "a"], ["y"], **attrs), helper.make_tensor_value_info("y", FLOAT, None)
+    (op,) = onegraph.onnx.load(helper.make_model(helper.make_graph([node], "m", [x, axes], [end]))).ops
+    is_op = not attrs and shape in ((1,), (2,)) and kind not in ("ReduceL1", "ReduceL2")
+    assert (op.kind, op.edition) == (kind if is_op else "OnnxNode", "host")
