@@ -493,3 +493,18 @@ def test_variables_are_not_read_in_the_midst_of_a_call_in_the_same_thread():
     state = State(graph)
     with pytest.raises(og.StateError, match="in the midst of a call"):
         state.step(lambda: state.read("count"))
+
+
+@pytest.mark.parametrize("reproducible", [True, False])
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_steps_run_with_the_threads_that_reports_name(threads, reproducible):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (32, 32))
+    graph.output("y", graph.softmax(graph.matmul(x, x), axis=1))
+    model = graph.compile(threads=threads, reproducible=reproducible)
+    model(np.ones((32, 32), F32))
+    program, named = model._programs.only_program(), [part.threads for part in model.report().partitions]
+    counts = [named[step.note] for step in program.steps]
+    wanted = [0] * len(counts) if threads and not reproducible else counts  # 0 is the number that is stated
+    assert [*program.source.threads] == wanted
+    assert not threads or {*named} == {threads}
