@@ -7,7 +7,7 @@ records of ops that read other tensors now are made anew; a tensor whose type st
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from .._util.counted import counted
 from .._util.exact_types import elements, has_type, text
@@ -20,9 +20,10 @@ from ..opset.shapes import compatible, show
 from .adding_ops import OpAdding
 from .model_values import tensor_of_value
 from .operators import contents_like
+from .readers import own_op, readers_named
 from .signature_cache import signature
 from .transaction import atomic, exchange
-from .uses import depended_on, in_order, is_same, uses_of, with_inputs
+from .uses import depended_on, in_order, uses_of, with_inputs
 
 
 class Editing(OpAdding):
@@ -79,7 +80,7 @@ class Editing(OpAdding):
         removed, old = self._replaced(op)
         new = self._replacements(op, old, tensors)
         pairs = {a.id: b for a, b in zip(old, new, strict=True) if b is not None and b is not a}
-        chosen, ends = (None, None) if consumers is None else self._chosen(consumers, pairs)
+        chosen, ends = (None, None) if consumers is None else readers_named(self, consumers, pairs)
         self._rewire(pairs, chosen, ends)
         if pairs:
             self._drop(old if removed is None else removed.outputs)
@@ -92,7 +93,8 @@ class Editing(OpAdding):
         removing a ReLU or a Dropout joins what was before and behind it.
 
         Args:
-            op: the op, or its name; or the name of an input, a variable or an output, if no op has the name.
+            op: the op, or its name; or the name of an input or a variable, if no op has the name; or of an output, if
+                no op that can be joined has it.
 
         Raises:
             ArgumentError: the op is not of this graph; its results are read, and there is not exactly one input to
@@ -102,13 +104,17 @@ class Editing(OpAdding):
         if label in self._inputs and not self._is_taken(label):
             self._remove_input(label)
             return
-        if label is not None and label in self.outputs and not self._is_taken(label):
+        if (
+            label is not None
+            and label in self.outputs
+            and not (self._is_taken(label) and self._joined(own_op(self, op, "remove")))
+        ):
             end = self._outputs[label]
             outputs = {name: one for name, one in self._outputs.items() if name != label}
             exchange(self, {"_outputs": outputs, **self._as_edited()})
             self._drop([end])
             return
-        known = self._own_op(op, "remove")
+        known = own_op(self, op, "remove")
         if self._is_read(known):
             self._rewire({known.outputs[0].id: self._passed_through(known)})
         self._drop(known.outputs, known)
@@ -135,23 +141,24 @@ class Editing(OpAdding):
         read, ends = uses_of(self).consumers, {tensor.id for tensor in self._outputs.values()}
         return any(tensor.id in read or tensor.id in ends for tensor in op.outputs)
 
-    def _passed_through(self, op: Op) -> LogicalTensor:
-        """The input that takes the place of the result of a removed op."""
-        result = op.outputs[0]
-        alike = [
+    def _joined(self, op: Op) -> list[LogicalTensor]:
+        """The inputs of the type of the only result of an op."""
+        ends = {(tensor.dtype, tensor.shape) for tensor in op.outputs if len(op.outputs) == 1}
+        return [
             tensor
             for tensor in dict.fromkeys(op.inputs)
-            if tensor is not None
-            and not tensor.constant
-            and (tensor.dtype, tensor.shape) == (result.dtype, result.shape)
+            if tensor is not None and not tensor.constant and (tensor.dtype, tensor.shape) in ends
         ]
-        if len(op.outputs) == 1 and len(alike) == 1:
+
+    def _passed_through(self, op: Op) -> LogicalTensor:
+        """The input that takes the place of the result of a removed op."""
+        if len(alike := self._joined(op)) == 1:
             return alike[0]
         consumers = uses_of(self).consumers
         names = [other.name for tensor in op.outputs for other in consumers.get(tensor.id, ())]
         numbers = {tensor.id for tensor in op.outputs}
         names += [name for name, tensor in self._outputs.items() if tensor.id in numbers]
-        several = "several inputs are" if len(alike) > 1 else "no input is"
+        several = "several inputs are" if alike else "no input is"
         reason = f"{several} of its type" if len(op.outputs) == 1 else "it has several results"
         raise ArgumentError(
             f"remove: {op.kind} {op.name!r} is read by {', '.join(names[:5])}, and {reason} for them to read instead; "
@@ -171,7 +178,7 @@ class Editing(OpAdding):
             return None, (self._by_id[self._own(argument, "replace").id],)
         if label is not None and not self._is_taken(label):
             return None, (self._tensor_named(label, "replace"),)
-        op = self._own_op(argument, "replace")
+        op = own_op(self, argument, "replace")
         value = None if label is None else tensor_of_value(self._model_values, self._tensors, label)
         if value is not None and not any(value[0] is result for result in op.outputs):  # of another node than the op
             return None, (self._tensor_named(str(label), "replace"),)
@@ -197,41 +204,6 @@ class Editing(OpAdding):
                 raise ArgumentError(f"replace {shown(label)}: {shown(value)}; expected {expected}")
             values_.append(self.constant(contents, name=tensor.name, dtype=tensor.dtype))
         return values_
-
-    def _chosen(self, consumers: object, pairs: Mapping[int, object]) -> tuple[set[int], set[str]]:
-        """The ids of the ops that read the new tensors, and the names of the graph outputs that become them."""
-        listed = elements(consumers)
-        if not listed:
-            expected = (
-                "a list of ops, or of names of ops and outputs; without consumers, all of them read the new tensor"
-            )
-            raise ArgumentError(f"replace: consumers: {shown(consumers)}; expected {expected}")
-        ops, ends = set[int](), set[str]()
-        for one in listed:
-            label = text(one)
-            if label is not None and label in self.outputs and not self._is_taken(label):
-                reader, read = f"output {label!r}", [self._outputs[label]]
-                ends.add(label)
-            else:
-                op = self._own_op(one, "replace: consumers")
-                reader, read = f"{op.kind} {op.name!r}", [tensor for tensor in op.inputs if tensor is not None]
-                ops.add(op.id)
-            if not any(tensor.id in pairs for tensor in read):
-                raise ArgumentError(f"replace: consumers: {reader} does not read what is replaced")
-        return ops, ends
-
-    def _own_op(self, argument: object, where: str) -> Op:
-        """The op of this graph with this name, or that this record describes, maybe before an edit."""
-        label = text(argument)
-        if label is None and not has_type(argument, Op):
-            raise ArgumentError(f"{where}: {shown(argument)}; expected an op of this graph, or its name")
-        record = None if label is not None else cast("Op", argument)
-        for op in self._ops:
-            if op.name == label or (record is not None and is_same(op, record)):
-                return op
-        name = label if record is None else record.name
-        names = ", ".join(op.name for op in self._ops[:8]) + (", ..." if len(self._ops) > 8 else "")
-        raise ArgumentError(f"{where}: {shown(name)} is no op of this graph, or was before an edit; it has {names}")
 
     def _rewire(
         self, pairs: Mapping[int, LogicalTensor], chosen: set[int] | None = None, ends: set[str] | None = None

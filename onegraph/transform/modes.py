@@ -12,6 +12,7 @@ from .._util.validation import as_dict, number
 from ..arrays.ndarrays import array_of
 from ..builder.chosen_outputs import returning
 from ..builder.graph import AnyGraph, DataGraph
+from ..builder.readers import own_op
 from ..builder.uses import depended_on, uses_of, with_inputs
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor, Op
@@ -46,7 +47,7 @@ def with_variables(graph: AnyGraph, names: object, batch_norm: object) -> AnyGra
     new._drop([constants[one] for one in chosen])
     if momentum is not None:
         for op in [op for op in new._ops if op.kind == "BatchNormInference"]:
-            _train_batch_norm(new, new._own_op(op, "with_variables"), momentum)
+            _train_batch_norm(new, own_op(new, op, "with_variables"), momentum)
     return new
 
 
@@ -89,9 +90,9 @@ def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
     _keep_needed(new)
     for record in [*new._ops]:
         if record.kind == "BatchNormForwardTraining":
-            _fix_batch_norm(new, new._own_op(record, "for_inference"))
+            _fix_batch_norm(new, own_op(new, record, "for_inference"))
         elif record.kind == "Dropout":
-            op = new._own_op(record, "for_inference")  # it reads what has taken the place of an op before
+            op = own_op(new, record, "for_inference")  # it reads what has taken the place of an op before
             _expect_unread(new, op)
             new._rewire({op.outputs[0].id: cast("LogicalTensor", op.inputs[0])})
     _keep_needed(new)

@@ -82,6 +82,7 @@ BORDER = {
     "builder.adding_ops": "arguments of ops",
     "builder.chosen_outputs": "outputs to return in place of those of the graph",
     "builder.editing": "ops, and what takes the place of their results",
+    "builder.readers": "ops and outputs that an edit names",
     "builder.rewriting": "patterns, and what they return",
     "builder.graph": "graphs that are given to functions",
     "builder.operators": "operands of Python's operators",
