@@ -38,6 +38,7 @@ from .notes import Note
 from .numpy_steps import numpy_step, store
 from .partition_store import SharedPartitions
 from .report import nbytes
+from .rewrites.compositions import REPLACED_FORMS
 from .shared_constants import Key, derived
 from .single_ops import Reordering
 from .steps import CompiledStep, NumpyStep, PartitionRecipe, shifts_of
@@ -265,6 +266,8 @@ class Schedule:
     def add_numpy(self, step: Step, reason: str) -> None:
         """Add an op that numpy runs."""
         executor = "host" if step.op.edition == HOST else "reference"
+        if executor == "reference" and step.kind in REPLACED_FORMS:
+            reason = f"{reason}; other ops take its place for {REPLACED_FORMS[step.kind]} alone"
         self.let_overwrite(step)
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason)))
 

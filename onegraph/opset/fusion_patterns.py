@@ -262,7 +262,7 @@ def missing_in_guide(kinds: Sequence[str], version: Version) -> str:
     if best is not None and not best.missing:
         return ""
     since = first_guide(kinds)
-    later = f"; documented since {since[0]}.{since[1]}" if since is not None and since > version else ""
+    later = f"; the guide has it since {since[0]}.{since[1]}" if since is not None and since > version else ""
     missing = f"the guide of oneDNN {version[0]}.{version[1]} has no pattern that begins with {kinds[0]}"
     return (missing if best is None else best.missing) + later
 

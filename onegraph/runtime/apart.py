@@ -205,7 +205,7 @@ class _Edges:
         strange = next((kind for kind in more if kind not in near.after), None)
         if strange is not None:
             return (
-                f"no pattern of oneDNN has {strange} behind {start or kinds[-1]}; the nearest is {near.name!r}, which "
+                f"no pattern of oneDNN has {strange} behind {' + '.join(kinds)}; the nearest is {near.name!r}, which "
                 f"goes on with {_some(near.after)}"
             )
         if missing := missing_in_guide([*_chain(first), *_chain(second)], VERSION[:2]):

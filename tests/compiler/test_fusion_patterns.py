@@ -85,7 +85,7 @@ def test_hint_names_the_guide_that_has_the_pattern(monkeypatch):
     for version, expected in (
         (
             (3, 6, 2),
-            "the table of patterns of unary ops has no Square; documented since 3.9; the library is oneDNN 3.6.2",
+            "the table of patterns of unary ops has no Square; the guide has it since 3.9; the library is oneDNN 3.6.2",
         ),
         ((3, 13, 2), "the pattern is documented, but the library does not fuse it here"),
     ):

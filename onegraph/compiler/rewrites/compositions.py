@@ -304,6 +304,8 @@ PREFERRED: dict[str, Composition] = {
     "LogSoftmax": log_softmax,
     **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
 }
+# Which forms of an op the rewrites of PREFERRED are for, where the library has no partition of it for the others.
+REPLACED_FORMS = {"Pow": f"the exponents {', '.join(f'{beta:g}' for beta in sorted([1.0, *_POWERS]))}"}
 # Rewrites to try if the library would compute the op itself wrong.
 COMPOSITIONS: dict[str, Composition] = {
     "ConvolutionBackwardWeights": gradient_of_strided_pixels,
