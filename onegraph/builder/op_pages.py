@@ -108,7 +108,7 @@ def _ports(ports: tuple[Port, ...]) -> str:
 
 def _type_rows(schema: Schema) -> list[str]:
     return [
-        ", ".join(f"{name} = {' or '.join(_type_names(types))}" for name, types in row.types.items())
+        ", ".join(f"{names} = {' or '.join(_type_names(types))}" for names, types in row.cells())
         for row in schema.types
     ]
 

@@ -132,7 +132,21 @@ class Row:
     until: Version = NEVER
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={'|'.join(sorted(map(str, types)))}" for name, types in self.types.items())
+        return ", ".join(f"{names}={'|'.join(sorted(map(str, types)))}" for names, types in self.cells())
+
+    def cells(self) -> list[tuple[str, frozenset[DataType]]]:
+        """The data types of each variable; variables that have the same choice of several types are told together."""
+        names: dict[object, list[str]] = {}
+        for name, types in self.types.items():
+            names.setdefault(types if len(types) > 1 else name, []).append(name)
+        return [(_listed(group, [*self.types]), self.types[group[0]]) for group in names.values()]
+
+
+def _listed(names: list[str], order: list[str]) -> str:
+    """Names in words; of many that follow each other, the first and the last."""
+    first = order.index(names[0])
+    follow = len(names) > 3 and order[first : first + len(names)] == names
+    return f"{names[0]} to {names[-1]}" if follow else " and ".join(names)
 
 
 def rows(variables: str, *lines: str) -> tuple[Row, ...]:

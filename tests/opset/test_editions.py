@@ -221,6 +221,21 @@ def test_version_that_introduced_data_types(op, inputs, dtype, since):
         assert ("data_type" not in {violation.rule for violation in found}) == (minor >= since)
 
 
+@pytest.mark.parametrize(
+    ("variables", "line", "words"),
+    [
+        ("T", "bf16|f32", "T=bf16|f32"),
+        ("T1 T2", "f32 f32", "T1=f32, T2=f32"),
+        ("T1 T2 T3", "s8|u8 f32 s8|u8", "T1 and T3=s8|u8, T2=f32"),
+        ("A B C D E", "s8|u8 s8|u8 s8|u8 s8|u8 f32", "A to D=s8|u8, E=f32"),
+        ("A B C D E", "s8|u8 f32 s8|u8 s8|u8 s8|u8", "A and C and D and E=s8|u8, B=f32"),
+    ],
+)
+def test_variables_of_one_choice_are_told_together(variables, line, words):
+    (row,) = rows(variables, line)
+    assert str(row) == words
+
+
 def test_parts_end_before_their_last_version():
     (port,) = parsed_ports("stats:f32?@3.4-3.9")
     (row,) = rows("T", "f32 @3.5-3.7")
