@@ -232,6 +232,13 @@ def cast_to(dtype: DataType, value: object) -> str:
     return f"convert it to {dtype} first"
 
 
+def place_of(array: Array) -> object:
+    """What is equal for views of the same numbers of memory in the same order, as long as one of them lives."""
+    if not isinstance(array, np.ndarray) or not array.size:
+        return id(array)
+    return array.ctypes.data, array.shape, array.strides, array.dtype
+
+
 def has_strides(array: Array, strides: Sequence[int]) -> bool:
     """Whether an array has these strides, in elements; the strides of axes of size 1 are ignored."""
     return all(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._util.open_sizes import is_open
 from ..arrays.mapped_files import file_of
-from ..arrays.ndarrays import aligned_empty
+from ..arrays.ndarrays import aligned_empty, place_of
 from ..builder.graph import DataGraph
 from ..errors import SpecError
 from ..inference.type_table import typing_of
@@ -81,7 +81,7 @@ class Emitter:
         self.opened: OpenInputs | None = None
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
-        self._names: dict[int, tuple[Array, str]] = {}
+        self._names: dict[object, tuple[Array, str]] = {}
         self._prefix = ""
         self._taken: dict[str, int] = {}
 
@@ -90,17 +90,19 @@ class Emitter:
         self._prefix = name
 
     def name_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Give names to the constants that these arrays become. The arrays are kept, so that their ids stay theirs."""
-        self._names.update((id(array), (array, name)) for name, array in arrays.items())
+        """Give names to the constants that these arrays become, and views of all of their numbers in the same order."""
+        for name, array in arrays.items():
+            self._names.setdefault(place_of(array), (array, name))
 
     def tensor(self, value: Value) -> LogicalTensor:
         """The value as a tensor of the graph; an array becomes a constant once."""
         if isinstance(value, LogicalTensor):
             return value
+        value, name = self._names.get(place_of(value) if self._names else None, (value, ""))
         constant = self._constants.get(id(value))
         if constant is None:
             dtype = OF_NUMPY[value.dtype]
-            _, name = self._names.get(id(value), (value, f"constant_{len(self.graph._by_id)}"))
+            name = name or f"constant_{len(self.graph._by_id)}"
             # The array is kept, so that its id stays its own.
             constant = self._constants[id(value)] = (
                 value,
@@ -110,7 +112,7 @@ class Emitter:
 
     def constant_of(self, array: Array) -> LogicalTensor | None:
         """The constant that an array has become; None if no op reads it."""
-        constant = self._constants.get(id(array))
+        constant = self._constants.get(id(self._names.get(place_of(array), (array, ""))[0]))
         return None if constant is None else constant[1]
 
     def op(

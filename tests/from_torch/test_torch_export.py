@@ -142,6 +142,24 @@ def test_constants_have_the_names_of_parameters():
     assert {*graph.with_variables().variables} == {*module.state_dict()}
 
 
+def test_a_weight_that_is_read_transposed_too_is_one_constant():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(7, 4)
+
+        def forward(self, words):
+            return self.table(words) @ self.table.weight.T
+
+    module, words = Tied(), torch.tensor([[1, 2, 6]])
+    graph = onegraph.torch.export(module, (words,))
+    assert [*graph.constants] == ["table.weight"]
+    expected = module(words).detach().numpy()
+    with torch.no_grad():
+        module.table.weight.zero_()  # which the graph does not see
+    np.testing.assert_allclose(graph.compile()(words), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_export_refuses_what_is_no_module():
     with pytest.raises(ArgumentError, match=r"torch\.nn\.Module"):
         onegraph.torch.export(torch.tanh, (torch.ones(3),))

@@ -83,7 +83,10 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     if open_dims is not None:
         metas |= _opened(open_dims, [*inputs, *calls])
     read = {*outputs, *[source for node in calls for source in node.all_input_nodes]}
-    arrays = {node: _own(node, one) if hasattr(one, "stride") else one for node, one in known.items() if node in read}
+    copies: dict[int, Any] = {}  # of memory, so that a transposition of a weight stays one
+    arrays = {
+        node: _own(node, one, copies) if hasattr(one, "stride") else one for node, one in known.items() if node in read
+    }
     more: Any = {"dense": True, "labels": {name: arrays[node] for name, node in targets.items() if node in arrays}}
     names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
     try:
@@ -145,7 +148,17 @@ def _loaded(path: Any) -> Any:
         raise FormatError(str(place), f"{type(error).__name__}: {error}", "a file of torch.export.save") from None
 
 
-def _own(node: Any, tensor: Any) -> Array:
-    """An array that stays as it is when the module changes."""
-    array = array_of(tensor)
-    return array.copy(order="K") if node.op != "call_function" or shares_memory(node) else array
+def _own(node: Any, tensor: Any, copies: dict[int, Any]) -> Array:
+    """An array that stays as it is when the module changes; views of one memory are views of one copy."""
+    if node.op == "call_function" and not shares_memory(node):
+        return array_of(tensor)
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not tensor.numel():
+        return array_of(tensor).copy(order="K")
+    memory = tensor.untyped_storage()
+    if memory.nbytes() > 2 * tensor.nbytes:  # a part of a memory that others may not need
+        return array_of(tensor).copy(order="K")
+    if memory.data_ptr() not in copies:
+        copies[memory.data_ptr()] = memory.clone()
+    copy = copies[memory.data_ptr()]
+    own = torch.empty(0, dtype=tensor.dtype).set_(copy, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return array_of(own)
