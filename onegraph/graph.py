@@ -297,7 +297,8 @@ class Graph(DataGraph):
 
         Args:
             names: of constants; ``*`` and ``?`` stand for any characters. By default all constants of floating-point
-                numbers with at least one axis, without the statistics of BatchNormInference.
+                numbers with at least one axis, without the statistics of BatchNormInference, and without single
+                numbers that were given no name.
             batch_norm: the momentum of BatchNorm ops that take the statistics of each batch from now on: the share of
                 the old running statistics, which become variables too. By default a BatchNormInference stays one.
 

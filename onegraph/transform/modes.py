@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from math import prod
 from typing import cast
 
 from .._util.exact_types import elements, text
@@ -111,7 +113,7 @@ def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: M
         return dict.fromkeys(
             constant_id
             for constant_id, tensor in constants.items()
-            if constant_id not in statistics and tensor.dtype in FLOATS and tensor.shape
+            if constant_id not in statistics and tensor.dtype in FLOATS and tensor.shape and not _is_number(tensor)
         )
     patterns = elements(names)
     if patterns is None or text(names) is not None:
@@ -128,6 +130,11 @@ def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: M
             raise ArgumentError(f"with_variables: names[{index}]: {shown(entry)}; the constants are {names_of}")
         chosen.update(dict.fromkeys(matching))
     return chosen
+
+
+def _is_number(tensor: LogicalTensor) -> bool:
+    """Whether a constant is one number without a name of its own, such as the scale of an attention."""
+    return prod(cast("tuple[int, ...]", tensor.shape)) == 1 and re.fullmatch(r"constant_\d+", tensor.name) is not None
 
 
 def _free_name(graph: DataGraph, name: str) -> str:
