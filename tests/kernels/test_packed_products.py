@@ -9,6 +9,7 @@ from helpers.grouped import grouped
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
+from onegraph.capi.settings import has_vnni
 from onegraph.compiler import packed_weights
 from onegraph.compiler.passes import packed_products
 from tests.helpers.kernels import run
@@ -350,16 +351,29 @@ def test_scales_along_the_depth_are_folded():
     assert_near(model(x), x.astype(np.float64) @ (codes * scales[:, None].astype(np.float64)))
 
 
+PLAIN, BY_COLUMN = {"scales": [0.5]}, {"scales": [0.5] * 800, "qtype": "per_channel", "axis": 1}
+
+
 @pytest.mark.library
-@pytest.mark.parametrize(("rows", "columns", "count"), [(4, 8, 0), (5, 800, 0), (4, 800, 1)])
-def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns, count):
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "coding", "count"),
+    [
+        (4, 8, "i1", PLAIN, 0),
+        (5, 800, "i1", PLAIN, 0),
+        (4, 800, "i1", PLAIN, not has_vnni()),
+        (1, 800, "i1", BY_COLUMN, not has_vnni()),
+        (4, 800, "i1", {**PLAIN, "zps": [3]}, 1),
+        (4, 800, "u1", PLAIN, 1),
+    ],
+)
+def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns, dtype, coding, count):
     g = og.Graph()
     src = g.dequantize(g.input("x", "u8", (rows, 700)), scales=[0.1])
-    codes = RNG.integers(-9, 9, (700, columns)).astype(np.int8)
-    g.output("y", g.matmul(src, g.dequantize(g.constant(codes), scales=[0.5])))
+    codes = RNG.integers(0, 9, (700, columns)).astype(dtype)
+    g.output("y", g.matmul(src, g.dequantize(g.constant(codes), **coding)))
     model, x = g.compile(), RNG.integers(0, 256, (rows, 700)).astype(np.uint8)
     assert len(packed_steps(model)) == count
-    assert_near(model(x), x * 0.1 @ (codes * 0.5))
+    assert_near(model(x), x * 0.1 @ ((codes - np.float64(coding.get("zps", [0])[0])) * 0.5))
 
 
 @pytest.mark.library

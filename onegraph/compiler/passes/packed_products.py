@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from ..._util.open_numbers import has_open_numbers
-from ...capi.settings import has_avx2, is_native
+from ...capi.settings import has_avx2, has_vnni, is_native
 from ...faults.use import DEQUANTIZATIONS, MOVES
 from ...ir.op import Array, Op, schema_of
 from ...opset.dtypes import DataType
@@ -23,6 +23,7 @@ from ...opset.editions.registry import HOST, base_of
 from ...opset.host.packed import CODES
 from ...opset.schema import Call
 from ...opset.signature import AttrValue
+from ..codings import coding
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
@@ -125,7 +126,10 @@ class _PackedProducts:
         return FLOATS.issuperset([value.dtype for value in values]) and bool(values[0].shape)
 
     def _is_of_codes(self, step: Step) -> bool:
-        """Whether an int8 kernel of the library computes a product, which reads weights slowly for few rows."""
+        """Whether an int8 kernel of the library computes a product.
+
+        Without VNNI, and where it has to dequantize the weights, it reads them slowly for few rows.
+        """
         src, weights = (self._graph.values[number] for number in step.inputs[:2])
         maker = self._graph.maker(src.id)
         while maker is not None and maker.kind in MOVES:
@@ -133,7 +137,27 @@ class _PackedProducts:
         if maker is None or maker.kind not in DEQUANTIZATIONS:
             return False
         is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
+        if has_vnni() and coding(maker) is not None and self._is_of_s8(step):
+            return True  # which reads them as fast as memory, and multiplies four codes at once
         return is_rounded or bool(refusal(WORTH, PackedProduct(prod(src.shape[:-1]), prod(weights.shape))))
+
+    def _is_of_s8(self, step: Step) -> bool:
+        """Whether weights are constant codes of s8 without zero points, with a scale for each column or for all."""
+        part, values = step.part, self._graph.values
+        maker = self._graph.maker(step.inputs[1])
+        if (
+            part is None
+            or maker is None
+            or maker.kind != "Dequantize"
+            or values[step.outputs[0]].dtype is not DataType.f32
+        ):
+            return False
+        codes, zeros = values[maker.inputs[0]], maker.attrs.get("zps")
+        is_whole = maker.attrs.get("qtype", "per_tensor") == "per_tensor"
+        if codes.dtype is not DataType.s8 or codes.constant is None or (isinstance(zeros, tuple) and any(zeros)):
+            return False
+        axis, columns = maker.attrs.get("axis", 1), len(codes.shape) - (2 if part.call.flag("transpose_b") else 1)
+        return is_whole or (isinstance(axis, int) and axis % len(codes.shape) == columns)
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         attrs: Mapping[str, AttrValue] = {"bias": has_bias}
