@@ -332,6 +332,55 @@ def test_causal_convolutions_keep_a_state(attrs, has_state, tokens):
     compare("CausalConvWithState", inputs, (1, 2), outputs=2, **attrs)
 
 
+def linear(rule, tokens, *, heads=(2, 2), has_state=True, by_row=False, shares_rate=False):
+    """The inputs of a LinearAttention of heads of 8 numbers, whose values have 6; ``heads``: of queries and of keys."""
+    queries, keys = heads
+    inputs = [floats(2, tokens, queries * 8), floats(2, tokens, keys * 8) / 3, floats(2, tokens, keys * 6)]
+    inputs.append(floats(2, keys, 8, 6) if has_state else None)
+    inputs.append(-np.abs(floats(2, tokens, keys * (8 if by_row else 1))) if "gated" in rule else None)
+    rate = RNG.uniform(0, 1, (2, tokens, 1 if shares_rate else keys)).astype(np.float32)
+    return [*inputs, rate if "delta" in rule else None]
+
+
+@pytest.mark.parametrize("tokens", [1, 4])
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        *((rule, {}) for rule in ("linear", "gated", "delta", "gated_delta")),
+        ("gated", {"by_row": True}),
+        *(("gated_delta", {name: True}) for name in ("by_row", "shares_rate")),
+        ("gated_delta", {"has_state": False, "scale": 0.3}),
+        *(("gated_delta", {"heads": heads}) for heads in ((4, 2), (2, 4))),
+    ],
+    ids=str,
+)
+def test_linear_attention_carries_a_state(rule, options, tokens):
+    options, (queries, keys) = dict(options), options.get("heads", (2, 2))
+    scale = {"scale": options.pop("scale")} if "scale" in options else {}
+    attrs = {"update_rule": rule, "q_num_heads": queries, "kv_num_heads": keys}
+    compare("LinearAttention", linear(rule, tokens, **options), outputs=2, **attrs, **scale)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "change", "text"),
+    [
+        ({"update_rule": "square"}, {}, "square"),
+        ({"update_rule": "gated_delta"}, {5: None}, "no beta"),
+        ({"state_window": 2}, {}, "state_window = 2"),
+        ({"q_num_heads": 3}, {}, "of 3 heads"),
+        ({}, {1: np.zeros((2, 3, 8), np.float32)}, "keys and values"),
+    ],
+    ids=str,
+)
+def test_other_linear_attention_is_refused(attrs, change, text):
+    inputs = linear("gated_delta", 3)
+    for place, array in change.items():
+        inputs[place] = array
+    model = model_of("LinearAttention", inputs, (), 2, {"q_num_heads": 2, "kv_num_heads": 2, **attrs})
+    with pytest.raises(og.OneGraphError, match=text):
+        onegraph.onnx.load(model)
+
+
 def of_window(window, inputs):
     """A model whose caches have room for a window, with an open number of tokens."""
     attrs = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "local_window_size": window, "sliding_window_cache": 1}

@@ -10,8 +10,10 @@ import numpy as np
 from ...._util.counted import counted
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
-from ....lowering.elementwise import add, binary, clamp, multiply, swish, unary
-from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.elementwise import add, binary, clamp, filled, multiply, swish, unary
+from ....lowering.emitter import Emitter, Value, dtype_of, numbers, shape_of
+from ....lowering.linear_attention import Tokens
+from ....lowering.linear_attention import linear_attention as attend_linearly
 from ....lowering.movement import cast, concat, part, reshape, slice_, transpose, unsqueeze
 from ....lowering.open_samples import counted as integers_below
 from ....lowering.open_samples import open_factor, open_number
@@ -218,6 +220,55 @@ def causal_convolution(node: Node) -> tuple[Value, ...]:
     kept = slice_(emit, whole, [-before], [np.iinfo(np.int64).max], [2])
     results = [transpose(emit, each, (0, 2, 1)) if is_last else each for each in (found, kept)]
     return tuple(results[: len(node.proto.output)])
+
+
+RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
+
+
+@lowers("LinearAttention", domain=DOMAIN)
+def linear_attention(node: Node) -> tuple[Value, ...]:
+    """A linear attention of (batch, tokens, heads * size), whose state (batch, heads, size, size) decays."""
+    native(node)
+    _only(node, {"state_window": 0}, ())
+    emit, rule = node.emit, node.attr("update_rule", "gated_delta")
+    if rule not in RULES:
+        raise node.invalid(f"update_rule {rule}", ", ".join(RULES))
+    wanted = [node.optional(index) for index in (4, 5)]
+    for name, given, is_used in zip(("decay", "beta"), wanted, RULES[rule], strict=True):
+        if is_used and given is None:
+            raise node.invalid(f"no {name} with update_rule {rule}", "a tensor")
+    decay, rate = (given if is_used else None for given, is_used in zip(wanted, RULES[rule], strict=True))
+    queries, heads = node.attr("q_num_heads", 0), node.attr("kv_num_heads", 0)
+    (batch, tokens, width), *others = (_tokens(node.value(index), 3) for index in range(3))
+    if queries < 1 or heads < 1 or width % queries or (queries % heads and heads % queries):
+        raise node.invalid(f"{width} features of {queries} heads, beside {heads} of keys", "multiples of one another")
+    size, depth = width // queries, others[1][2] // heads
+    if others != [[batch, tokens, heads * size], [batch, tokens, heads * depth]]:
+        raise NotLowered(f"keys and values of shapes {others}")
+
+    def apart(value: Value, *dims: int) -> Value:
+        return reshape(emit, cast(emit, value, DataType.f32), numbers(batch, tokens, *dims))
+
+    scale = node.attr("scale", 0.0) or size**-0.5
+    query = (
+        apart(node.value(0), queries, 1, size)
+        if queries < heads
+        else apart(node.value(0), heads, queries // heads, size)
+    )
+    if queries < heads:
+        query = emit.op("Gather", [query, np.repeat(np.arange(queries), heads // queries)], {"axis": 2})
+    if decay is not None:
+        factors = unary(emit, "Exp", cast(emit, decay, DataType.f32))
+        decay = apart(factors, heads, _tokens(decay, 3)[2] // heads, 1)
+    if rate is not None:
+        rate = apart(rate, _tokens(rate, 3)[2], 1, 1)
+    key, value = apart(node.value(1), heads, 1, size), apart(node.value(2), heads, 1, depth)
+    past, kept = node.optional(3), node.dtype() if node.optional(3) is None else dtype_of(node.value(3))
+    state = np.zeros((batch, heads, size, depth), np.float32) if past is None else cast(emit, past, DataType.f32)
+    query = multiply(emit, query, filled(scale, query))
+    dst, state = attend_linearly(emit, Tokens(query, key, value, decay, rate), state)
+    dst = reshape(emit, dst, numbers(batch, tokens, max(queries, heads) * depth))
+    return (cast(emit, dst, node.dtype()), cast(emit, state, kept))[: len(node.proto.output)]
 
 
 def _sinks(node: Node, heads: int) -> Value | None:
