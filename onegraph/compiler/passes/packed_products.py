@@ -15,15 +15,14 @@ from math import prod
 import numpy as np
 
 from ..._util.open_numbers import has_open_numbers
-from ...capi.settings import has_avx2, has_vnni, is_native
-from ...faults.use import DEQUANTIZATIONS, MOVES
+from ...capi.settings import has_avx2, is_native
+from ...faults.use import DEQUANTIZATIONS
 from ...ir.op import Array, Op, schema_of
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST, base_of
 from ...opset.host.packed import CODES
 from ...opset.schema import Call
 from ...opset.signature import AttrValue
-from ..codings import coding
 from ..ir.edit import Edit
 from ..ir.step import Step
 from ..ir.value import Value
@@ -36,6 +35,7 @@ from ..options import Options
 from ..packed_weights import CODINGS, Packed, groups_of, is_matrix, numbers_of, pack, panels_of, rows_of
 from ..report import nbytes
 from ..shared_constants import derived
+from .products_of_codes import stays_in_codes
 
 GATHERS = frozenset(["Gather", "PackedGather"])
 PRODUCTS = frozenset(["PackedMatMul", "PackedExperts"])
@@ -77,7 +77,7 @@ class _PackedProducts:
         is_turned, columns = part.call.flag("transpose_b"), self._graph.values[step.outputs[0]].shape[-1:]
         if bias and (prod(self._graph.values[bias[0]].shape),) != columns:
             return None
-        if 0 in (*self._graph.values[src].shape, *columns) or self._is_of_codes(step):
+        if 0 in (*self._graph.values[src].shape, *columns) or stays_in_codes(self._graph, step):
             return None
         packed, makers = self._weights(weights, is_turned, step)
         if packed is None:
@@ -124,40 +124,6 @@ class _PackedProducts:
     def _has_floats(self, step: Step) -> bool:
         values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
         return FLOATS.issuperset([value.dtype for value in values]) and bool(values[0].shape)
-
-    def _is_of_codes(self, step: Step) -> bool:
-        """Whether an int8 kernel of the library computes a product.
-
-        Without VNNI, and where it has to dequantize the weights, it reads them slowly for few rows.
-        """
-        src, weights = (self._graph.values[number] for number in step.inputs[:2])
-        maker = self._graph.maker(src.id)
-        while maker is not None and maker.kind in MOVES:
-            maker = self._graph.maker(maker.inputs[0])
-        if maker is None or maker.kind not in DEQUANTIZATIONS:
-            return False
-        is_rounded = any(each.kind == "Quantize" for each in self._graph.consumers(step.outputs[0]))
-        if has_vnni() and coding(maker) is not None and self._is_of_s8(step):
-            return True  # which reads them as fast as memory, and multiplies four codes at once
-        return is_rounded or bool(refusal(WORTH, PackedProduct(prod(src.shape[:-1]), prod(weights.shape))))
-
-    def _is_of_s8(self, step: Step) -> bool:
-        """Whether weights are constant codes of s8 without zero points, with a scale for each column or for all."""
-        part, values = step.part, self._graph.values
-        maker = self._graph.maker(step.inputs[1])
-        if (
-            part is None
-            or maker is None
-            or maker.kind != "Dequantize"
-            or values[step.outputs[0]].dtype is not DataType.f32
-        ):
-            return False
-        codes, zeros = values[maker.inputs[0]], maker.attrs.get("zps")
-        is_whole = maker.attrs.get("qtype", "per_tensor") == "per_tensor"
-        if codes.dtype is not DataType.s8 or codes.constant is None or (isinstance(zeros, tuple) and any(zeros)):
-            return False
-        axis, columns = maker.attrs.get("axis", 1), len(codes.shape) - (2 if part.call.flag("transpose_b") else 1)
-        return is_whole or (isinstance(axis, int) and axis % len(codes.shape) == columns)
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         attrs: Mapping[str, AttrValue] = {"bias": has_bias}

@@ -10,16 +10,13 @@ import numpy as np
 from ...._util.counted import counted
 from ....lowering import attention as lowering
 from ....lowering.attention import Masking
-from ....lowering.elementwise import add, binary, clamp, filled, multiply, swish, unary
-from ....lowering.emitter import Emitter, Value, dtype_of, numbers, shape_of
-from ....lowering.linear_attention import Tokens
-from ....lowering.linear_attention import linear_attention as attend_linearly
-from ....lowering.movement import cast, concat, part, reshape, slice_, transpose, unsqueeze
+from ....lowering.elementwise import add, binary, clamp, multiply, unary
+from ....lowering.emitter import Emitter, Value, numbers, shape_of
+from ....lowering.movement import cast, concat, part, reshape, unsqueeze
 from ....lowering.open_samples import counted as integers_below
 from ....lowering.open_samples import open_factor, open_number
 from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
-from ....lowering.windows import Window, convolution
 from ....opset.dtypes import DataType
 from ....opset.signature import Shape
 from ..node import Node, NotLowered, Unsettled, lowers
@@ -31,7 +28,7 @@ CACHES = {8: DataType.s8, 4: DataType.u8}  # by the bits of a code
 HALF = 8  # of the codes of 4 bits
 
 
-def _only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) -> None:
+def only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) -> None:
     """Refuse attributes with other values than these, and inputs that must be absent."""
     for name, value in neutral.items():
         if node.attr(name, value) != value:
@@ -41,7 +38,8 @@ def _only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) ->
             raise NotLowered(f"input {index}")
 
 
-def _tokens(value: Value, rank: int) -> list[int]:
+def known_dims(value: Value, rank: int) -> list[int]:
+    """The dims of a value of this rank; Unsettled if some are unknown."""
     shape = shape_of(value)
     if shape is None or len(shape) != rank or None in shape:
         raise Unsettled("unknown dims of queries or keys")
@@ -52,7 +50,7 @@ def _tokens(value: Value, rank: int) -> list[int]:
 def rotary_embedding(node: Node) -> Value:
     """A rotary embedding of (batch, tokens, heads * size) or (batch, heads, tokens, size)."""
     native(node)
-    _only(node, {"is_packed_batching": 0, "scale": 1.0}, ())
+    only(node, {"is_packed_batching": 0, "scale": 1.0}, ())
     emit, src, is_flat = node.emit, node.value(0), node.rank() == 3
     cos, sin = node.value(2), node.value(3)
     pairs = (shape_of(cos) or (None, None))[-1]
@@ -61,11 +59,11 @@ def rotary_embedding(node: Node) -> Value:
         raise Unsettled("an unknown number of turned pairs")
     if is_flat:
         heads = node.attr("num_heads", 0)
-        width = _tokens(src, 3)[2]
+        width = known_dims(src, 3)[2]
         if turned and not heads:
             raise node.invalid("rotary_embedding_dim without num_heads", "both")
         src = lowering.heads_apart(emit, src, heads or width // (2 * pairs))
-    batch, _, tokens, _ = _tokens(src, 4)
+    batch, _, tokens, _ = known_dims(src, 4)
     places = node.value(1)
     if shape_of(places) in ((), (1,)):
         offset = cast(emit, reshape(emit, places, numbers(1, 1)), DataType.s64)
@@ -89,7 +87,7 @@ def group_query_attention(node: Node) -> tuple[Value | None, ...]:
         "qk_output": 0,
         "causal": 1,
     }
-    _only(node, neutral, (9, 14, 15, 16))
+    only(node, neutral, (9, 14, 15, 16))
     emit, heads, kv_heads = node.emit, node.attr("num_heads"), node.attr("kv_num_heads")
     query, key, value = _heads(node, heads, kv_heads)
     lengths = _lengths(node)
@@ -144,7 +142,7 @@ class _TokenWindow(NamedTuple):
 
     def extended(self, emit: Emitter, past: Value, rows: Value) -> tuple[Value, Value]:
         """The cache behind the step, and what the attention reads."""
-        room, dropped = _tokens(past, 4)[2], binary(emit, "Subtract", self.whole, self.kept)
+        room, dropped = known_dims(past, 4)[2], binary(emit, "Subtract", self.whole, self.kept)
         if self.tokens == 1:
             found = lowering.extended(emit, _from(emit, past, dropped, room), rows, self.kept, open_number(emit, room))
             return found, found
@@ -154,12 +152,12 @@ class _TokenWindow(NamedTuple):
 
 def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: int) -> _TokenWindow:
     """What a cache keeps: if it has room for more than the window, it drops as many tokens at once as it has beyond."""
-    emit, tokens = node.emit, _tokens(key, 4)[2]
+    emit, tokens = node.emit, known_dims(key, 4)[2]
     if past is None or window <= 0:
         raise node.invalid("sliding_window_cache without past_key or local_window_size", "both")
     if node.optional(10) is not None:
         raise NotLowered("an attention_bias with sliding_window_cache")
-    room = _tokens(past, 4)[2]
+    room = known_dims(past, 4)[2]
     if room < window:
         raise node.invalid(f"a cache for {counted(room, 'token')}", f"room for the window of {window}")
     at_once = open_factor(emit, room - window + 1)
@@ -178,7 +176,7 @@ def _window(node: Node, past: Value | None, key: Value, lengths: Value, window: 
 
 def _from(emit: Emitter, cache: Value, start: Value, count: int) -> Value:
     """``count`` tokens of a cache from one on; those behind its end are repeated."""
-    batch, heads, room, size = _tokens(cache, 4)
+    batch, heads, room, size = known_dims(cache, 4)
     places = add(
         emit, reshape(emit, start, numbers(-1, 1, 1)), reshape(emit, integers_below(emit, count), numbers(1, 1, -1))
     )
@@ -187,88 +185,6 @@ def _from(emit: Emitter, cache: Value, start: Value, count: int) -> Value:
     firsts = multiply(emit, of_heads, open_factor(emit, room))
     rows = add(emit, places, firsts)
     return emit.op("Gather", [reshape(emit, cache, numbers(-1, size)), rows], {"axis": 0})
-
-
-@lowers("CausalConvWithState", domain=DOMAIN)
-def causal_convolution(node: Node) -> tuple[Value, ...]:
-    """A convolution along the tokens of (batch, channels, tokens); a state has the tokens before them."""
-    native(node)
-    neutral: dict[str, object] = dict.fromkeys(
-        ("state_window", "state_update_capacity", "state_length", "input_channels"), 0
-    )
-    neutral |= {"ndim": 1, "state_channels_last": -1, "input_channel_offset": 0}
-    _only(node, neutral, ())
-    activation, apart = node.attr("activation", "none"), node.attr("dilation", 1)
-    if activation not in ("none", "silu", "swish"):
-        raise NotLowered(f"activation = {activation}")
-    emit, weights, shape = node.emit, node.value(1), shape_of(node.value(1)) or ()
-    if len(shape) != 3 or shape[0] is None or shape[1] != 1 or shape[2] is None or node.rank() != 3:
-        raise NotLowered("weights that are not (channels, 1, taps), or another input than (batch, channels, tokens)")
-    before = (shape[2] - 1) * apart
-    if before < 1:
-        raise NotLowered("a convolution without a state")
-    is_last = bool(node.attr("channels_last", 0))
-    src, state = node.value(0), node.optional(3)
-    if state is None:
-        dims = _tokens(src, 3)
-        state = np.zeros((dims[0], *((before, dims[2]) if is_last else (dims[1], before))), node.dtype().numpy)
-    src, state = (transpose(emit, each, (0, 2, 1)) if is_last else each for each in (src, state))
-    whole = concat(emit, [state, src], 2)
-    window = Window([1], [0], [0], [apart])
-    found = convolution(emit, whole, weights, node.optional(2), window, groups=shape[0])
-    found = found if activation == "none" else swish(emit, found)
-    kept = slice_(emit, whole, [-before], [np.iinfo(np.int64).max], [2])
-    results = [transpose(emit, each, (0, 2, 1)) if is_last else each for each in (found, kept)]
-    return tuple(results[: len(node.proto.output)])
-
-
-RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
-
-
-@lowers("LinearAttention", domain=DOMAIN)
-def linear_attention(node: Node) -> tuple[Value, ...]:
-    """A linear attention of (batch, tokens, heads * size), whose state (batch, heads, size, size) decays."""
-    native(node)
-    _only(node, {"state_window": 0}, ())
-    emit, rule = node.emit, node.attr("update_rule", "gated_delta")
-    if rule not in RULES:
-        raise node.invalid(f"update_rule {rule}", ", ".join(RULES))
-    wanted = [node.optional(index) for index in (4, 5)]
-    for name, given, is_used in zip(("decay", "beta"), wanted, RULES[rule], strict=True):
-        if is_used and given is None:
-            raise node.invalid(f"no {name} with update_rule {rule}", "a tensor")
-    decay, rate = (given if is_used else None for given, is_used in zip(wanted, RULES[rule], strict=True))
-    queries, heads = node.attr("q_num_heads", 0), node.attr("kv_num_heads", 0)
-    (batch, tokens, width), *others = (_tokens(node.value(index), 3) for index in range(3))
-    if queries < 1 or heads < 1 or width % queries or (queries % heads and heads % queries):
-        raise node.invalid(f"{width} features of {queries} heads, beside {heads} of keys", "multiples of one another")
-    size, depth = width // queries, others[1][2] // heads
-    if others != [[batch, tokens, heads * size], [batch, tokens, heads * depth]]:
-        raise NotLowered(f"keys and values of shapes {others}")
-
-    def apart(value: Value, *dims: int) -> Value:
-        return reshape(emit, cast(emit, value, DataType.f32), numbers(batch, tokens, *dims))
-
-    scale = node.attr("scale", 0.0) or size**-0.5
-    query = (
-        apart(node.value(0), queries, 1, size)
-        if queries < heads
-        else apart(node.value(0), heads, queries // heads, size)
-    )
-    if queries < heads:
-        query = emit.op("Gather", [query, np.repeat(np.arange(queries), heads // queries)], {"axis": 2})
-    if decay is not None:
-        factors = unary(emit, "Exp", cast(emit, decay, DataType.f32))
-        decay = apart(factors, heads, _tokens(decay, 3)[2] // heads, 1)
-    if rate is not None:
-        rate = apart(rate, _tokens(rate, 3)[2], 1, 1)
-    key, value = apart(node.value(1), heads, 1, size), apart(node.value(2), heads, 1, depth)
-    past, kept = node.optional(3), node.dtype() if node.optional(3) is None else dtype_of(node.value(3))
-    state = np.zeros((batch, heads, size, depth), np.float32) if past is None else cast(emit, past, DataType.f32)
-    query = multiply(emit, query, filled(scale, query))
-    dst, state = attend_linearly(emit, Tokens(query, key, value, decay, rate), state)
-    dst = reshape(emit, dst, numbers(batch, tokens, max(queries, heads) * depth))
-    return (cast(emit, dst, node.dtype()), cast(emit, state, kept))[: len(node.proto.output)]
 
 
 def _sinks(node: Node, heads: int) -> Value | None:
@@ -307,7 +223,7 @@ def _as_codes(emit: Emitter, rows: Value, step: Value, bits: int) -> Value:
     low, high = (np.array(limit, np.float32) for limit in (-HALF, HALF - 1))
     codes = unary(emit, "Round", binary(emit, "Divide", cast(emit, rows, DataType.f32), step))
     codes = add(emit, clamp(emit, codes, low, high), np.array(HALF, np.float32))
-    size = _tokens(rows, 4)[3]
+    size = known_dims(rows, 4)[3]
     first, second = (part(emit, codes, 3, place, size, 2) for place in (0, 1))
     return cast(emit, add(emit, first, multiply(emit, second, np.array(2 * HALF, np.float32))), DataType.u8)
 
@@ -321,7 +237,7 @@ def _from_codes(emit: Emitter, codes: Value, bits: int) -> Value:
     second = unary(emit, "Floor", binary(emit, "Divide", wide, number))
     first = binary(emit, "Subtract", wide, multiply(emit, second, number))
     halves = concat(emit, [unsqueeze(emit, each, [4]) for each in (first, second)], 4)
-    *dims, size = _tokens(codes, 4)
+    *dims, size = known_dims(codes, 4)
     whole = reshape(emit, halves, numbers(*dims, 2 * size))
     return binary(emit, "Subtract", whole, np.array(HALF, np.float32))
 
@@ -339,7 +255,7 @@ def _heads(node: Node, heads: int, kv_heads: int) -> list[Value]:
     if node.optional(1) is not None:
         values = [node.value(index) for index in range(3)]
     else:
-        size = _tokens(whole, 3)[2] // (heads + 2 * kv_heads)
+        size = known_dims(whole, 3)[2] // (heads + 2 * kv_heads)
         ends = np.cumsum([0, heads * size, kv_heads * size, kv_heads * size]).tolist()
         values = [part(emit, whole, 2, *ends[place : place + 2]) for place in range(3)]
     counts = (heads, kv_heads, kv_heads)
@@ -350,22 +266,22 @@ def _heads(node: Node, heads: int, kv_heads: int) -> list[Value]:
 def multi_head_attention(node: Node) -> tuple[Value | None, ...]:
     """Attention of separate query, key and value, each (batch, tokens, heads * size), with a cache."""
     native(node)
-    _only(node, {}, (8, 9))
+    only(node, {}, (8, 9))
     if node.optional(1) is None or node.optional(2) is None or node.rank() != 3 or node.rank(1) != 3:
         raise NotLowered("packed queries and keys")
     emit, heads = node.emit, node.attr("num_heads")
     values = [node.value(index) for index in range(3)]
     bias = node.optional(3)
     if bias is not None:
-        ends = np.cumsum([0, *[_tokens(value, 3)[2] for value in values]]).tolist()
+        ends = np.cumsum([0, *[known_dims(value, 3)[2] for value in values]]).tolist()
         values = [add(emit, value, part(emit, bias, 0, *ends[at : at + 2])) for at, value in enumerate(values)]
     query, key, value = (lowering.heads_apart(emit, each, heads) for each in values)
     before = node.optional(6), node.optional(7)
     past = None if before[0] is None or before[1] is None else (before[0], before[1])
-    start = 0 if past is None else _tokens(past[0], 4)[2]
+    start = 0 if past is None else known_dims(past[0], 4)[2]
     mask = node.optional(5)
     if node.optional(4) is not None:
-        mask = _hidden(node, mask, start + _tokens(key, 4)[2])
+        mask = _hidden(node, mask, start + known_dims(key, 4)[2])
     masking = Masking(mask, bool(node.attr("unidirectional", 0)), past=start)
     scale = node.attr("scale", 0.0) or None
     attended = lowering.attention(emit, query, key, value, scale=scale, masking=masking, past=past)
