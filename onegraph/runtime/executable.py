@@ -328,12 +328,7 @@ class Executable(Made):
 
     def _run_by_name(self, inputs: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
-        arrays, op_by_op = [*map(inputs.__getitem__, self._names)], self._programs.op_by_op
-        if op_by_op is not None and op_by_op.is_open:  # no program fits two calls
-            results = op_by_op.run(arrays)
-            if results is not None:
-                return dict(zip(self._interface.names, results, strict=True))
-        return self._interface.by_name(self(*arrays))
+        return self._interface.by_name(self(*map(inputs.__getitem__, self._names)))
 
 
 # Constructors that record executables (see onegraph.capture); the last one is used.

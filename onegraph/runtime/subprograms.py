@@ -107,11 +107,21 @@ class CompiledBody:
             return None
         return executable._programs.program_for([inputs[name].shape for name in executable._names])  # type: ignore[no-any-return]
 
+    def _results(self, executable: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What the body computes, by name: op by op at once, if no program fits two calls."""
+        op_by_op = executable._programs.op_by_op
+        if op_by_op is not None and op_by_op.is_open:
+            results = op_by_op.run([inputs[name] for name in executable._names])
+            if results is not None:
+                return dict(zip(executable._interface.names, results, strict=True))
+        named: dict[str, Array] = executable._run_by_name(inputs)
+        return named
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the body by name, for arrays by the names of its inputs; some may share memory with these."""
         results: dict[str, Array] = {}
         if self.executable is not None:
-            outputs = self.executable._run_by_name({name: inputs[name] for name in self.executable._names})
+            outputs = self._results(self.executable, inputs)
             results.update((name, outputs[source]) for name, source in self.same.items())
         results.update((name, inputs[source]) for name, source in self.passed.items())
         results.update(self.fixed)
