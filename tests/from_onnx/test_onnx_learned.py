@@ -103,6 +103,39 @@ def test_tuples_of_one_column_are_counted_together():
     np.testing.assert_array_equal(executable(np.int64([1, 3, 1, 3])), [8, 2])
 
 
+@pytest.mark.parametrize(
+    ("attrs", "told"),
+    [
+        ({"tuples": [1, 1], "sizes": [1, 1], "columns": [0, 1], "width": 2}, "equal tuples"),
+        ({"tuples": [], "sizes": [], "columns": [], "width": 1}, "equal tuples, or none"),
+        ({"tuples": [1, 2], "sizes": [2], "columns": [0], "width": 2}, "columns without a tuple"),
+    ],
+)
+def test_tuples_that_no_node_counts_are_not_written(attrs, told, tmp_path):
+    g = og.Graph()
+    g.output("y", g.op("CountTuples", [g.input("x", og.s64, (4,))], attrs, edition="host"))
+    assert g.compile()(np.int64([1, 2, 1, 2])).tolist() == [2] * len(attrs["columns"]) + [0] * (
+        attrs["width"] - len(attrs["columns"])
+    )
+    with pytest.raises(og.UnsupportedError, match=told):
+        onegraph.onnx.save(g, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("attrs", "told"),
+    [
+        ({"tuples": [1, 2], "sizes": [1], "columns": [0], "width": 1}, "sizes: "),
+        ({"tuples": [1], "sizes": [1, 0], "columns": [0, 0], "width": 1}, "sizes: "),
+        ({"tuples": [1], "sizes": [1], "columns": [1], "width": 1}, "columns: "),
+        ({"tuples": [1], "sizes": [1], "columns": [], "width": 1}, "columns: "),
+    ],
+)
+def test_tuples_without_a_size_or_column_are_refused(attrs, told):
+    g = og.Graph()
+    with pytest.raises(og.SpecError, match=told):
+        g.op("CountTuples", [g.input("x", og.s64, (4,))], attrs, edition="host")
+
+
 def test_every_lowered_node_has_a_case():
     assert {name.removeprefix(f"{ML}::") for name in LOWERINGS if name.startswith(ML)} == {*KINDS, "ZipMap"}
 
