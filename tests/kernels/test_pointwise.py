@@ -15,6 +15,7 @@ from onegraph.compiler.kernels.pointwise import MIN_SIGMOID, MIN_SLOPES, REGISTE
 from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import run_passes
+from tests.helpers.kernels import run_compiled, values_of
 
 TESTED_KERNELS = ("pointwise",)
 RNG = np.random.default_rng(0)
@@ -506,3 +507,17 @@ def test_a_group_that_nobody_reads_is_no_kernel(rows):
     g.output("y", g.abs(x))
     given = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
     np.testing.assert_array_equal(g.compile()(given), abs(given))
+
+
+@pytest.mark.parametrize(("register", "fits"), [(2, True), (REGISTERS - 1, True), (REGISTERS, False)])
+def test_a_kernel_of_more_registers_than_there_is_room_for_is_refused(register, fits):
+    x, y = np.arange(1, 200, dtype=np.float32), np.empty(199, np.float32)
+    ops = ["square", register, 0, 0, "add", 1, register, 0]
+    first, result = values_of([x, y])
+    kernel = native.compiled("pointwise", [first], [result], native.packed("pointwise", {"ops": ops}))
+    if fits:
+        run_compiled(kernel, x, y)
+        np.testing.assert_array_equal(y, x * x + x)
+    else:
+        with pytest.raises(og.OneGraphError, match="registers"):
+            run_compiled(kernel, x, y)
