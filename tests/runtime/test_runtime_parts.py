@@ -11,7 +11,7 @@ from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
-from onegraph.runtime import equal_bits, open_programs, program_finder, sized_program
+from onegraph.runtime import equal_bits, open_programs, open_steps, program_finder, sized_program
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.compiled_program import CompiledProgram
@@ -508,3 +508,15 @@ def test_steps_run_with_the_threads_that_reports_name(threads, reproducible):
     wanted = [0] * len(counts) if threads and not reproducible else counts  # 0 is the number that is stated
     assert [*program.source.threads] == wanted
     assert not threads or {*named} == {threads}
+
+
+def test_results_lie_over_inputs_that_begin_their_memory(monkeypatch):
+    places = {"y": 0, "z": 4, "whole": 0, "behind": 8, "later": "a size"}
+    ends = {name: SimpleNamespace(storage=name.upper(), offset=offset) for name, offset in places.items()}
+    monkeypatch.setattr(open_steps, "ends_of", lambda recipe: ends)
+    made = SimpleNamespace(in_place=[("y", "whole"), ("z", "behind"), ("z", "later")])
+    for size, found in ((0, [("Y", "WHOLE"), ("Z", "LATER")]), (5, [("Y", "WHOLE")])):
+        assert (
+            open_steps.in_place_at(None, made, lambda offset, size=size: size if offset == "a size" else offset)
+            == found
+        )
