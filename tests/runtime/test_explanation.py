@@ -65,6 +65,15 @@ def test_a_product_of_several_partitions_is_divided():
     assert (found.ops[0].steps, found.ops[0].seconds) == ((0, 1, 2), pytest.approx(6e-6))
 
 
+def test_tensors_of_unknown_size_count_for_no_bytes():
+    made = og.Graph()
+    x = made.input("x", og.f32, (None, 4))
+    made.output("y", made.relu(x, name="r"))
+    made.output("z", made.abs(made.input("w", og.bf16, (2, 3)), name="a"))
+    found = explained("oneDNN", made, [report(0, "ReLU r"), report(1, "Abs a")], {}, PEAKS, ())
+    assert [op.bytes for op in found.ops] == [0, 2 * 2 * 3 * 2]
+
+
 @pytest.mark.parametrize(
     ("count", "seconds", "arithmetic", "peaks", "shares"),
     [
