@@ -8,7 +8,7 @@ import pytest
 import onegraph as og
 from onegraph._util.open_numbers import has_open_numbers, numbers_at, numbers_of
 from onegraph.lowering import movement
-from onegraph.lowering.computed_shapes import MOST_NUMBERS, MOST_OPS, RULES, _parts, known_parts
+from onegraph.lowering.computed_shapes import LARGEST_FLOAT, MOST_NUMBERS, MOST_OPS, RULES, _parts, known_parts
 from onegraph.lowering.emitter import Emitter, numbers
 from onegraph.lowering.norms import layer_norm
 
@@ -350,6 +350,9 @@ def test_reshapes_to_computed_shapes_compile_once():
         (np.float32([np.inf]), 1, None),
         (np.float32([np.nan]), 1, None),
         (np.array([1e300]), 1, None),
+        (np.array([2**40]), 1, [2**40]),
+        (np.array([LARGEST_FLOAT - 1], np.float64), 1, [LARGEST_FLOAT - 1]),
+        (np.array([LARGEST_FLOAT], np.float64), 1, None),
         (np.array(["a"]), 1, None),
         (np.zeros(MOST_NUMBERS, np.int64), 1, [0] * MOST_NUMBERS),
         (np.zeros(MOST_NUMBERS + 1, np.int64), 1, None),
