@@ -83,10 +83,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
     if open_dims is not None:
         metas |= _opened(open_dims, [*inputs, *calls])
     read = {*outputs, *[source for node in calls for source in node.all_input_nodes]}
-    copies: dict[int, Any] = {}  # of memory, so that a transposition of a weight stays one
-    arrays = {
-        node: _own(node, one, copies) if hasattr(one, "stride") else one for node, one in known.items() if node in read
-    }
+    arrays = _arrays({node: one for node, one in known.items() if node in read})
     more: Any = {"dense": True, "labels": {name: arrays[node] for name, node in targets.items() if node in arrays}}
     names = (lambda _: "output") if len(outputs) == 1 else (lambda place: f"output_{place}")
     try:
@@ -146,6 +143,12 @@ def _loaded(path: Any) -> Any:
         return torch.export.load(str(place))
     except Exception as error:  # PyTorch raises errors of many classes
         raise FormatError(str(place), f"{type(error).__name__}: {error}", "a file of torch.export.save") from None
+
+
+def _arrays(known: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The arrays of known tensors, and other known values as they are."""
+    copies: dict[int, Any] = {}  # of memory, so that a transposition of a weight stays one
+    return {node: _own(node, one, copies) if hasattr(one, "stride") else one for node, one in known.items()}
 
 
 def _own(node: Any, tensor: Any, copies: dict[int, Any]) -> Array:
