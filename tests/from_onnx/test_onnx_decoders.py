@@ -361,6 +361,57 @@ def test_linear_attention_carries_a_state(rule, options, tokens):
     compare("LinearAttention", linear(rule, tokens, **options), outputs=2, **attrs, **scale)
 
 
+def delta_net(rows, *, heads=(2, 2), by_row=False, has_state=True, gate=False, size=8):
+    """The inputs of a GatedDeltaNet for tokens of this shape."""
+    queries, keys = heads
+    dims = (*rows, queries, size)
+    inputs = [floats(*dims), floats(*dims) / 3, floats(*rows, keys, 6), None]
+    inputs += [-np.abs(floats(*rows, keys, *([size] if by_row else []))), RNG.uniform(0, 1, (*rows, keys))]
+    inputs[5] = inputs[5].astype(np.float32)
+    inputs.append(floats(2, keys, 6, size) if has_state else None)
+    return [*inputs, floats(keys), floats(keys, *([size] if by_row else []))] if gate else inputs
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+@pytest.mark.parametrize(
+    ("options", "attrs"),
+    [
+        ({}, {}),
+        ({"heads": (2, 4)}, {"qk_l2_norm": 1, "scale": 0.5}),
+        ({"by_row": True}, {"beta_activation": "sigmoid"}),
+        ({"has_state": False}, {"update_rule": "gated"}),
+        *(({"gate": True}, {"gate_activation": kind}) for kind in ("softplus", "sigmoid")),
+        ({"gate": True, "by_row": True}, {"gate_activation": "kda", "gate_lower_bound": -2.0}),
+    ],
+    ids=str,
+)
+def test_gated_delta_nets_carry_a_state(options, attrs, tokens):
+    for rows in ((2, tokens), (2 * tokens,))[: 1 + options.get("has_state", True)]:
+        inputs = delta_net(rows, **options)
+        inputs[0] *= np.float32(1e-6)  # so that a square is near to what is added to the sum of a length
+        inputs[5] = None if attrs.get("update_rule") == "gated" else inputs[5]
+        compare("GatedDeltaNet", inputs, outputs=2, **attrs)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "change", "text"),
+    [
+        ({"gate_activation": "tanh"}, {}, "gate_activation tanh"),
+        ({"gate_activation": "softplus"}, {}, "without a_log"),
+        ({}, {1: None, 2: None}, "in one tensor"),
+        ({}, {6: None}, "no initial_state"),
+        ({}, {1: np.zeros((6, 1, 8), np.float32)}, "keys and values"),
+    ],
+    ids=str,
+)
+def test_other_gated_delta_nets_are_refused(attrs, change, text):
+    inputs = delta_net((6,))
+    for place, array in change.items():
+        inputs[place] = array
+    with pytest.raises(og.OneGraphError, match=text):
+        onegraph.onnx.load(model_of("GatedDeltaNet", inputs, (), 2, attrs))
+
+
 @pytest.mark.parametrize(
     ("attrs", "change", "text"),
     [

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....lowering.elementwise import filled, multiply, swish, unary
+from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
 from ....lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of, shape_of
 from ....lowering.linear_attention import Tokens
 from ....lowering.linear_attention import linear_attention as attend
 from ....lowering.movement import cast, concat, reshape, slice_, transpose
+from ....lowering.reduction import reduce
 from ....lowering.windows import Window, convolution
 from ....opset.dtypes import DataType
 from ..node import Node, NotLowered, lowers
@@ -19,6 +20,7 @@ from .decoders import known_dims, only
 from .layers import native
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
+LEAST_SQUARE = 1e-12  # added to the squared length of a query or key
 
 
 @lowers("CausalConvWithState", domain=DOMAIN)
@@ -94,8 +96,8 @@ def _attended(
     """The results, (batch, tokens, heads, queries of a head, size), and the state; gates are in f32."""
     emit, (decay, rate) = node.emit, gates
     if decay is not None:
-        width = (shape_of(decay) or ())[-1] if rank_of(decay) == 3 else sizes.heads * sizes.size
-        decay = sizes.apart(emit, unary(emit, "Exp", decay), sizes.heads, (width or 0) // sizes.heads, 1)
+        width = (shape_of(decay) or ())[-1] or 0
+        decay = sizes.apart(emit, unary(emit, "Exp", decay), sizes.heads, width // sizes.heads, 1)
     if rate is not None:
         rate = sizes.apart(emit, rate, (shape_of(rate) or ())[-1] or 1, 1, 1)
     query = multiply(emit, query, filled(node.attr("scale", 0.0) or sizes.size**-0.5, query))
@@ -126,3 +128,68 @@ def linear_attention(node: Node) -> tuple[Value, ...]:
     dst = reshape(emit, dst, numbers(batch, tokens, max(queries, heads) * sizes.depth))
     kept = node.dtype() if past is None else dtype_of(past)
     return (cast(emit, dst, node.dtype()), cast(emit, state, kept))[: len(node.proto.output)]
+
+
+@lowers("GatedDeltaNet", domain=DOMAIN)
+def gated_delta_net(node: Node) -> tuple[Value, ...]:
+    """A linear attention of (tokens, heads, size), maybe with a batch; its state is (batch, heads, depth, size)."""
+    native(node)
+    only(node, {"state_update_capacity": 0}, (3, 9, 10))
+    if node.optional(1) is None or node.optional(2) is None or node.rank() not in (3, 4):
+        raise NotLowered("queries, keys and values in one tensor")
+    emit, rank, past = node.emit, node.rank() or 0, node.optional(6)
+    (*rows, queries, size), key, value = (known_dims(node.value(index), rank) for index in range(3))
+    heads, depth = value[-2:]
+    if past is None and rank == 3:
+        raise node.invalid("no initial_state of tokens without a batch", "a tensor")
+    if key != [*rows, queries, size] or value[:-2] != rows or queries < 1 or heads % queries:
+        raise node.invalid(f"keys and values of {key} and {value} beside queries of {[*rows, queries, size]}", "alike")
+    batch = rows[0] if past is None or rank == 4 else known_dims(past, 4)[0]
+    sizes = _Sizes(batch, rows[-1] if rank == 4 else rows[0] // batch, queries, heads, size, depth)
+    of_state = np.zeros((batch, heads, depth, size), np.float32) if past is None else cast(emit, past, DataType.f32)
+    ends = [sizes.apart(emit, node.value(index), queries, 1, size) for index in range(2)]
+    if node.attr("qk_l2_norm", 0):
+        ends = [_of_length_one(emit, end) for end in ends]
+    query, key_rows = (sizes.shared(emit, end) for end in ends)
+    values, (decay, rate) = sizes.apart(emit, node.value(2), heads, 1, depth), _gates(node, (4, 5))
+    if decay is not None:
+        decay = _decays(node, sizes, decay, size if rank_of(decay) == rank else 1)
+    if rate is not None:
+        rate = sizes.apart(emit, rate, heads)
+        rate = unary(emit, "Sigmoid", rate) if _activation(node, "beta_activation", ("none", "sigmoid")) else rate
+    first = transpose(emit, of_state, (0, 1, 3, 2))
+    dst, state = _attended(node, sizes, query, key_rows, values, [decay, rate], first)
+    dst = cast(emit, reshape(emit, dst, numbers(*rows, heads, depth)), node.dtype())
+    return (dst, transpose(emit, state, (0, 1, 3, 2)))[: len(node.proto.output)]
+
+
+def _activation(node: Node, name: str, known: tuple[str, ...]) -> int:
+    """The place of an attribute among the known ones, of which the first changes nothing."""
+    given = node.attr(name, known[0])
+    if given not in known:
+        raise node.invalid(f"{name} {given}", ", ".join(known))
+    return known.index(given)
+
+
+def _of_length_one(emit: Emitter, rows: Value) -> Value:
+    """Rows divided by the roots of the sums of their squares."""
+    total = reduce(emit, "ReduceSum", multiply(emit, rows, rows), [4], keep=True)
+    return binary(emit, "Divide", rows, unary(emit, "Sqrt", add(emit, total, filled(LEAST_SQUARE, total))))
+
+
+def _decays(node: Node, sizes: _Sizes, decay: Value, width: int) -> Value:
+    """The logarithms of the decays, (batch, tokens, heads * width), of what a gate computes them from."""
+    emit, kind = node.emit, _activation(node, "gate_activation", ("none", "softplus", "qwen", "sigmoid", "kda"))
+    decay = sizes.apart(emit, decay, sizes.heads, width)
+    if kind:
+        speed, bias = node.optional(7), node.optional(8)
+        if speed is None or bias is None:
+            raise node.invalid("a gate_activation without a_log or dt_bias", "both")
+        speed, bias = (reshape(emit, cast(emit, one, DataType.f32), numbers(sizes.heads, -1)) for one in (speed, bias))
+        speed, decay = unary(emit, "Exp", speed), add(emit, decay, bias)
+        if kind <= 2:
+            decay = multiply(emit, unary(emit, "SoftPlus", decay), multiply(emit, speed, filled(-1.0, speed)))
+        else:
+            gate = unary(emit, "Sigmoid", multiply(emit, decay, speed))
+            decay = multiply(emit, gate, filled(node.attr("gate_lower_bound", -5.0), gate))
+    return sizes.apart(emit, decay, sizes.heads * width)
