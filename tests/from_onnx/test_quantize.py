@@ -1,5 +1,8 @@
 """Graphs that quantize makes of samples, against the graphs before."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers.onnx_session import session_of
@@ -224,3 +227,42 @@ def test_weights_with_nan_are_refused():
     g.output("y", g.matmul(g.input("x", og.f32, (None, 48)), weights))
     with pytest.raises(og.ArgumentError, match="weights with NaN"):
         og.quantize(g, [normal(2, 48)])
+
+
+def test_codes_are_as_exact_as_those_of_the_quantizer_of_onnx_runtime(tmp_path):
+    """Readouts of random features, fitted to the digits that scikit-learn has."""
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    quantization = pytest.importorskip("onnxruntime.quantization", reason="onnxruntime is not installed")
+    package = find_spec("sklearn")
+    if package is None:
+        pytest.skip("scikit-learn is not installed")
+    table = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"  # its import takes a second
+    *pixels, target = np.loadtxt(table, F32, delimiter=",", unpack=True)
+    digits, target, rng = np.stack(pixels, 1).reshape(-1, 1, 8, 8) / 16, target.astype(int), np.random.default_rng(0)
+    wanted = np.eye(10, dtype=F32)[target]
+
+    def model(head):
+        g = og.Graph()
+        x, (kernel, inner) = g.input("x", "f32", (None, 1, 8, 8)), weights
+        x = g.relu(g.convolution(x, kernel, pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX"))
+        x = g.relu(g.matmul(g.static_reshape(x, shape=(-1, 1024), special_zero=False), inner))
+        g.output("y", x if head is None else g.matmul(x, head))
+        return g
+
+    weights = [rng.normal(0, 0.3, (16, 1, 3, 3)), rng.normal(0, 0.04, (1024, 256))]
+    weights = [array.astype(np.float32) for array in weights]
+    features = model(None).compile()(digits)
+    head = np.linalg.solve(features[:1200].T @ features[:1200] + np.eye(256), features[:1200].T @ wanted[:1200])
+    graph, samples = model(head.astype(np.float32)), [digits[first : first + 100] for first in range(0, 1200, 300)]
+    og.onnx.save(graph, tmp_path / "f32.onnx")
+    reader = type("Reader", (quantization.CalibrationDataReader,), {"get_next": lambda self: next(rest, None)})
+    rest = iter([{"x": sample} for sample in samples])
+    quantization.quantize_static(tmp_path / "f32.onnx", tmp_path / "int8.onnx", reader(), per_channel=True)
+    exact = graph.compile()(digits[1200:])
+    both = og.quantize(graph, samples), og.onnx.load(tmp_path / "int8.onnx")
+    found = [each.compile()(digits[1200:]) for each in both]
+    errors = [relative(each, exact) for each in found]
+    shares = [(each.argmax(1) == target[1200:]).mean() for each in (exact, *found)]
+    assert shares[0] > 0.9
+    assert shares[1] > shares[0] - 0.01
+    assert errors[0] < 1.1 * errors[1]
