@@ -50,6 +50,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_translate",
         "test_host_ops",
         "test_shapes",
+        "test_attribute_values",
     ),
     "faults": (
         "test_fault_conditions",
@@ -135,6 +136,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "runtime": (
         "test_recorded_calls",
+        "test_runtime_parts",
         "test_kept_constants",
         "test_caches",
         "test_open_programs",
@@ -166,6 +168,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_onnx_fused",
         "test_onnx_meanings",
         "test_onnx_learned",
+        "test_onnx_training",
         "test_onnx_proven",
         "test_onnx_quantized",
         "test_onnx_experts",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onegraph as og
 
 SAME = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
@@ -31,7 +29,7 @@ AROUND = [
 ]
 
 
-def graphs() -> Iterator[og.Graph]:
+def graphs():
     """The graphs of the table."""
     for kind, source, weights, behind, is_returned in AROUND:
         g = og.Graph()
@@ -58,7 +56,7 @@ def graphs() -> Iterator[og.Graph]:
         yield g
 
 
-def given(g: og.Graph, name: str, form: str, shape: tuple[int, ...]) -> og.Tensor:
+def given(g, name, form, shape):
     """An operand: floating-point numbers, these in codes, decoded codes, or what is computed of these."""
     if form == "f32":
         return g.input(name, "f32", shape)
