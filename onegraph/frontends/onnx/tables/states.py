@@ -56,7 +56,7 @@ def causal_convolution(node: Node) -> tuple[Value, ...]:
     return tuple(results[: len(node.proto.output)])
 
 
-class _Sizes(NamedTuple):
+class _LinearSizes(NamedTuple):
     """Of a linear attention: batch, tokens, heads of queries and of the state, size of a key and of a value."""
 
     batch: int
@@ -91,7 +91,7 @@ def _gates(node: Node, places: tuple[int, int]) -> list[Value | None]:
 
 
 def _attended(
-    node: Node, sizes: _Sizes, query: Value, key: Value, value: Value, gates: list[Value | None], state: Value
+    node: Node, sizes: _LinearSizes, query: Value, key: Value, value: Value, gates: list[Value | None], state: Value
 ) -> tuple[Value, Value]:
     """The results, (batch, tokens, heads, queries of a head, size), and the state; gates are in f32."""
     emit, (decay, rate) = node.emit, gates
@@ -114,7 +114,7 @@ def linear_attention(node: Node) -> tuple[Value, ...]:
     (batch, tokens, width), *others = (known_dims(node.value(index), 3) for index in range(3))
     if queries < 1 or heads < 1 or width % queries or (queries % heads and heads % queries):
         raise node.invalid(f"{width} features of {queries} heads, beside {heads} of keys", "multiples of one another")
-    sizes = _Sizes(batch, tokens, queries, heads, width // queries, others[1][2] // heads)
+    sizes = _LinearSizes(batch, tokens, queries, heads, width // queries, others[1][2] // heads)
     if others != [[batch, tokens, heads * sizes.size], [batch, tokens, heads * sizes.depth]]:
         raise NotLowered(f"keys and values of shapes {others}")
     of_head = (heads, queries // heads) if queries >= heads else (queries, 1)
@@ -145,7 +145,7 @@ def gated_delta_net(node: Node) -> tuple[Value, ...]:
     if key != [*rows, queries, size] or value[:-2] != rows or queries < 1 or heads % queries:
         raise node.invalid(f"keys and values of {key} and {value} beside queries of {[*rows, queries, size]}", "alike")
     batch = rows[0] if past is None or rank == 4 else known_dims(past, 4)[0]
-    sizes = _Sizes(batch, rows[-1] if rank == 4 else rows[0] // batch, queries, heads, size, depth)
+    sizes = _LinearSizes(batch, rows[-1] if rank == 4 else rows[0] // batch, queries, heads, size, depth)
     of_state = np.zeros((batch, heads, depth, size), np.float32) if past is None else cast(emit, past, DataType.f32)
     ends = [sizes.apart(emit, node.value(index), queries, 1, size) for index in range(2)]
     if node.attr("qk_l2_norm", 0):
@@ -177,7 +177,7 @@ def _of_length_one(emit: Emitter, rows: Value) -> Value:
     return binary(emit, "Divide", rows, unary(emit, "Sqrt", add(emit, total, filled(LEAST_SQUARE, total))))
 
 
-def _decays(node: Node, sizes: _Sizes, decay: Value, width: int) -> Value:
+def _decays(node: Node, sizes: _LinearSizes, decay: Value, width: int) -> Value:
     """The logarithms of the decays, (batch, tokens, heads * width), of what a gate computes them from."""
     emit, kind = node.emit, _activation(node, "gate_activation", ("none", "softplus", "qwen", "sigmoid", "kda"))
     decay = sizes.apart(emit, decay, sizes.heads, width)
