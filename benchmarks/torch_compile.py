@@ -35,7 +35,7 @@ TOLERANCE = {"f32": 1e-3, "bf16": 0.1}
 
 
 def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=5, turn=0.2, limit=15)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.2, limit=6)
     for setup in setups(quick):
         if chosen(case_of(setup)):
             yield row(setup, effort, contenders(setup))
