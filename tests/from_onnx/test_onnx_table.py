@@ -567,7 +567,7 @@ BY_RUNTIME |= {"GridSample", "OneHot"}
 # Sequences and control flow have tests of their own; what numpy computes has cases in test_onnx_meanings,
 # test_onnx_learned and test_onnx_proven; the other names are those of an entry that has a case.
 APART = (".control", ".sequences", ".selection", ".signal", ".regions", ".random", ".training", ".ml")
-APART += (".decoders", ".experts", ".packed", ".trees", ".svm", ".fused", ".blocked")
+APART += (".decoders", ".states", ".experts", ".packed", ".trees", ".svm", ".fused", ".blocked")
 ELSEWHERE = {kind for kind, entry in LOWERINGS.items() if entry.__module__.endswith(APART)} - CASES.keys()
 ELSEWHERE |= {kind for kind in LOWERINGS if kind.startswith("com.microsoft.nchwc")}  # test_onnx_fused.py
 ELSEWHERE |= {"SimplifiedLayerNormalization", f"{DOMAIN}::SimplifiedLayerNormalization"}
