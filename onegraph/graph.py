@@ -15,11 +15,13 @@ from .opset.signature import Shape
 
 if TYPE_CHECKING:
     from ._util.literals import FpmathMode, Policy
+    from .builder.op_methods import Operand
     from .capi.partition import Partition
     from .runtime.compile_options import GivenOptions
     from .runtime.executable import Executable
     from .runtime.explanation import Explanation
     from .runtime.origin import Origin
+    from .training.layers import Recurrent
 
 RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 
@@ -272,6 +274,54 @@ class Graph(DataGraph):
         from .view import notebook_svg
 
         return notebook_svg(self)
+
+    def translate(self, edition: str) -> Graph:
+        """The same graph in the words of another edition; see :func:`onegraph.translate_graph`."""
+        from .transform.translate_graph import translate_graph
+
+        return translate_graph(self, edition)
+
+    def embedding(self, table: Operand, indices: Operand) -> LogicalTensor:
+        """Rows of a table.
+
+        Args:
+            table: (rows, ...).
+            indices: s32 or s64 of any shape; a negative one counts from the end.
+
+        Returns:
+            A tensor with the shape of the indices, then that of a row.
+        """
+        return self.gather(table, indices, axis=0)
+
+    def lstm(
+        self,
+        x: Operand,
+        weights: Operand,
+        recurrence: Operand,
+        bias: Operand | None = None,
+        *,
+        state: Operand | None = None,
+        cell: Operand | None = None,
+    ) -> Recurrent:
+        """A layer of an LSTM over all steps; see :func:`onegraph.training.lstm`."""
+        from .training.layers import lstm
+
+        return lstm(self, x, weights, recurrence, bias, state=state, cell=cell)
+
+    def gru(
+        self,
+        x: Operand,
+        weights: Operand,
+        recurrence: Operand,
+        bias: Operand | None = None,
+        state_bias: Operand | None = None,
+        *,
+        state: Operand | None = None,
+    ) -> Recurrent:
+        """A layer of a GRU over all steps; see :func:`onegraph.training.gru`."""
+        from .training.layers import gru
+
+        return gru(self, x, weights, recurrence, bias, state_bias, state=state)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
         """The same graph with some inputs turned into constants, which the library prepares once.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from .._util.validation import integer, number, string
 from ..builder.graph import DataGraph
+from ..builder.operators import is_array
 from ..builder.transaction import atomic
 from ..errors import ArgumentError
 from ..ir.op import LogicalTensor
@@ -21,6 +22,9 @@ from ..opset.host.recurrence import GATES
 from ..opset.shapes import show
 from ..opset.signature import Shape
 from .arguments import expect_free, expect_shape, tensor_of
+
+if TYPE_CHECKING:
+    from ..builder.op_methods import Operand
 
 
 @atomic
@@ -119,13 +123,13 @@ class Recurrent(NamedTuple):
 @atomic
 def lstm(
     graph: DataGraph,
-    x: LogicalTensor,
-    weights: LogicalTensor,
-    recurrence: LogicalTensor,
-    bias: LogicalTensor | None = None,
+    x: Operand,
+    weights: Operand,
+    recurrence: Operand,
+    bias: Operand | None = None,
     *,
-    state: LogicalTensor | None = None,
-    cell: LogicalTensor | None = None,
+    state: Operand | None = None,
+    cell: Operand | None = None,
 ) -> Recurrent:
     """A layer of an LSTM over all steps, with the weights of ``torch.nn.LSTM``.
 
@@ -135,7 +139,8 @@ def lstm(
         weights: f32 (4 * units, inputs); the gates are in, forget, cell, out.
         recurrence: f32 (4 * units, units).
         bias: f32 (4 * units,), the sum of PyTorch's two; zeros by default.
-        state, cell: the first states, f32 (batch, units); zeros by default.
+        state, cell: the first states, f32 (batch, units); zeros by default. Each operand is a tensor of the graph, or
+            an array, which becomes a constant.
 
     Raises:
         ArgumentError: a tensor is of another graph, another data type or another shape.
@@ -148,13 +153,13 @@ def lstm(
 @atomic
 def gru(
     graph: DataGraph,
-    x: LogicalTensor,
-    weights: LogicalTensor,
-    recurrence: LogicalTensor,
-    bias: LogicalTensor | None = None,
-    state_bias: LogicalTensor | None = None,
+    x: Operand,
+    weights: Operand,
+    recurrence: Operand,
+    bias: Operand | None = None,
+    state_bias: Operand | None = None,
     *,
-    state: LogicalTensor | None = None,
+    state: Operand | None = None,
 ) -> Recurrent:
     """A layer of a GRU over all steps, with the weights of ``torch.nn.GRU``.
 
@@ -164,7 +169,8 @@ def gru(
         weights: f32 (3 * units, inputs); the gates are reset, update, new.
         recurrence: f32 (3 * units, units).
         bias, state_bias: f32 (3 * units,), of the inputs and of the state; zeros by default.
-        state: the first state, f32 (batch, units); zeros by default.
+        state: the first state, f32 (batch, units); zeros by default. Each operand is a tensor of the graph, or an
+            array, which becomes a constant.
 
     Raises:
         ArgumentError: a tensor is of another graph, another data type or another shape.
@@ -176,14 +182,15 @@ def gru(
 def _recurrent(
     graph: DataGraph,
     cell: str,
-    x: LogicalTensor,
-    weights: LogicalTensor,
-    recurrence: LogicalTensor,
-    biases: Mapping[str, LogicalTensor | None],
-    firsts: Mapping[str, LogicalTensor | None],
+    x: Operand,
+    weights: Operand,
+    recurrence: Operand,
+    biases: Mapping[str, Operand | None],
+    firsts: Mapping[str, Operand | None],
 ) -> Recurrent:
     def f32(name: str, argument: object, shape: Shape, why: str) -> LogicalTensor:
-        tensor = tensor_of(graph, f"{cell}: {name}", argument, [DataType.f32])
+        given = graph.constant(argument) if is_array(argument) else argument
+        tensor = tensor_of(graph, f"{cell}: {name}", given, [DataType.f32])
         expect_shape(f"{cell}: {name}", tensor, shape, why)
         return tensor
 

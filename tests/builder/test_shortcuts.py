@@ -111,3 +111,20 @@ def test_a_graph_is_translated_to_another_edition(graph):
     assert [op.edition for op in old.ops] == ["legacy-1"] * 3
     result = og.reference.run(old, {"x": X})
     np.testing.assert_allclose(result["y"], (np.maximum(X, 0) + 1) ** 2)
+
+
+def test_embedding_takes_rows_of_a_table():
+    g, table = og.Graph(), np.arange(12, dtype=np.float32).reshape(4, 3)
+    rows = g.embedding(table, g.input("words", og.s32, (2, None)))
+    assert rows.shape == (2, None, 3)
+    g.output("rows", rows)
+    words = np.array([[3, 0], [-1, 1]], np.int32)
+    np.testing.assert_array_equal(og.reference.run(g, {"words": words})["rows"], table[words])
+
+
+def test_a_graph_is_translated_by_its_method():
+    g = og.Graph()
+    g.output("y", g.softmax(g.input("x", og.f32, (2, 3))))
+    assert g.translate("legacy-1").to_json() == og.translate_graph(g, "legacy-1").to_json()
+    with pytest.raises(og.ArgumentError, match="'legacy-9'"):
+        g.translate("legacy-9")

@@ -46,10 +46,8 @@ def test_a_recurrent_layer_computes_what_pytorch_defines(cell, dims, begins):
         names = ("state", "cell") if cell == "lstm" else ("state",)
         options = {name: g.input(name, og.f32, (dims[1], UNITS)) for name in names}
         inputs |= dict(zip(names, first, strict=False))
-    if cell == "lstm":
-        layer = og.training.lstm(g, *arguments, g.constant(biases.sum(0)), **options)
-    else:
-        layer = og.training.gru(g, *arguments, *map(g.constant, biases), **options)
+    made = getattr(g, cell)  # arrays become constants
+    layer = made(*arguments, *([biases.sum(0)] if cell == "lstm" else biases), **options)
     for name, tensor in layer._asdict().items():
         if tensor is not None:
             g.output(name, tensor)
