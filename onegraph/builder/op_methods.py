@@ -35,7 +35,6 @@ ELSEWHERE = {
     **dict.fromkeys(("reshape", "view"), "static_reshape"),
     **dict.fromkeys(("adaptiveavgpool", "average", "globalaveragepool", "mean"), "reduce_mean"),
     **dict.fromkeys(("resize", "upsample"), "interpolate"),
-    **dict.fromkeys(("gru", "lstm"), "og.training.{}(g, x, weights, recurrence)"),
     **dict.fromkeys(("mse", "mseloss"), "og.training.mean_squared_error(g, prediction, target)"),
     **dict.fromkeys(("chunk", "narrow", "split"), "slice"),
     **dict.fromkeys(("astype", "to"), "cast"),
@@ -47,7 +46,6 @@ ELSEWHERE = {
     "cat": "concat",
     "t": "static_transpose",
     "einsum": "g.matmul, g.static_transpose and g.static_reshape",
-    "embedding": "gather",
     "flatten": "g.static_reshape(x, shape=(0, -1), special_zero=True)",
     "multiheadattention": "attention",
     "relu6": "g.clamp(x, min=0, max=6)",
@@ -83,7 +81,7 @@ def _meant(name: str, names: list[str]) -> list[str]:
         return [_names[schema.kind]]
     letters = re.sub(r"[123]d$", "", name.lower().replace("_", ""))
     if (pattern := ELSEWHERE.get(letters)) is not None:
-        return [pattern.format(letters)]
+        return [pattern]
     alike = {other: other.replace("_", "") for other in names}
     starts = [other for other in names if alike[other].startswith(letters)] if len(letters) > 2 else []
     ends = [other for other in names if alike[other].endswith(letters) and f"_{letters[:3]}" in other]

@@ -392,7 +392,7 @@ def test_unknown_method_suggests_the_nearest(g, name, meant):
 def test_unknown_method_suggests_a_call(g, name, call):
     with pytest.raises(AttributeError) as refused:
         getattr(g, name)
-    assert str(refused.value).endswith(f"; did you mean {call.format(name)}?")
+    assert str(refused.value).endswith(f"; did you mean {call}?")
 
 
 @pytest.mark.parametrize("name", ["xyzzy", "_repr_latex_", "__array__", "_relu"])
