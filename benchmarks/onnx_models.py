@@ -37,7 +37,7 @@ LEAST = ("light_squeezenet",)
 
 
 def rows(quick: bool = False, chosen: Chosen = every) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=5, turn=0.25)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.25, limit=6)
     for name in LEAST if quick else exported_models.names():
         precisions = ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16")
         cases = {f"{name}, {'int8' if name.endswith('_int8') else one}": one for one in precisions}
@@ -102,7 +102,7 @@ def row(case: str, name: str, file: Path, precision: str, effort: Effort) -> Row
             latency: dict[str, list[float]] = {runner: [] for runner in runners}
             both: dict[str, list[float]] = {runner: [] for runner in runners}
             one: list[float] = []
-            for _ in range(effort.rounds):
+            for _ in effort.each_round():
                 for runner in runners:
                     latency[runner].append(median(together([alone[runner]], effort.turn)[0]))
                     both[runner].append(median(together([shared[runner]], effort.turn)[0]))
