@@ -67,7 +67,8 @@ public:
             return next - count;
         };
         const auto *src = arguments.tensors[0], *dst = arguments.tensors[1];
-        if (arguments.count != 2 || src->ndims < 1) throw std::invalid_argument("other tensors than rows and counts");
+        if (arguments.count != 2 || src->ndims < 1 || src->dims[src->ndims - 1] < 1)
+            throw std::invalid_argument("other tensors than rows with elements and counts");
         is_wide_ = src->data_type != dnnl_s32;
         length_ = static_cast<std::size_t>(src->dims[src->ndims - 1]);
         width_ = static_cast<std::size_t>(dst->dims[dst->ndims - 1]);
