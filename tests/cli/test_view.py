@@ -845,6 +845,19 @@ def test_legend_covers_nothing(opened, graph):
     assert page.run(seen) > 0
 
 
+def test_a_training_step_is_seen_from_its_data_on(opened):
+    g = og.Graph()
+    hidden, labels = g.input("images", og.f32, (4, 8)), g.input("labels", og.s32, (4,))
+    for number in range(3):
+        hidden = g.relu(g.matmul(hidden, g.variable(f"w{number}", np.ones((8, 8), np.float32))))
+    og.training.AdamW(1e-3).minimize(g, g.output("loss", og.training.cross_entropy(g, hidden, labels)))
+    middle = """const canvas = document.getElementById('canvas').getBoundingClientRect();
+        const node = [...document.querySelectorAll('.node.input')].find(one => one.textContent.includes('images'));
+        const box = node.getBoundingClientRect();
+        return Math.abs((box.left + box.right - canvas.left - canvas.right) / 2) / canvas.width"""
+    assert opened(view.page(g)).run(middle) < 0.1
+
+
 def test_click_opens_the_op_panel(opened):
     page = opened(view.page(block(), REPORT, [violation("Convolution 'conv'")]))
     assert "Partitions" in page.find("#panel").get_attribute("textContent")

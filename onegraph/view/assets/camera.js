@@ -40,9 +40,10 @@ const camera = (canvas, view, scene, embedded, legend) => {
     const width = Math.max(1, canvas.clientWidth - inset), height = canvas.clientHeight || 1;
     const across = Math.min(1.15, width / (right - left)), all = Math.min(across, height / (bottom - top));
     state.k = whole || all >= READABLE ? Math.max(all, LEAST) : across >= READABLE * 0.8 ? Math.min(across, 0.85) : READABLE;
-    const first = [...nodes.values()].filter(({type}) => type === "input").sort((a, b) => a.y - b.y || a.x - b.x)[0]
+    // the input that the graph has first: those of a training step are followed by its variables
+    const first = [...nodes.values()].find(({type}) => type === "input")
       ?? [...nodes.values()].sort((a, b) => a.y - b.y || a.x - b.x)[0];
-    const start = width / 2 - (first?.x ?? 0) * state.k; // where the first input is in the middle
+    const start = width / 2 - (first?.x ?? 0) * state.k; // where that input is in the middle
     state.x = inset + (across < state.k ? Math.min(-left * state.k, Math.max(width - right * state.k, start)) : (width - (left + right) * state.k) / 2);
     const up = first && (first.y - top) * state.k > height / 2 ? first.y - height / 4 / state.k : top;
     state.y = all < state.k ? 8 - up * state.k : height / 2 - (top + bottom) / 2 * state.k;
