@@ -33,6 +33,7 @@ typedef std::uint64_t Words __attribute__((vector_size(64), aligned(8), may_alia
 constexpr std::uint64_t MULTIPLIER = 0x9e3779b185ebca87, SEED = 0xc2b2ae3d27d4eb4f;
 constexpr std::size_t VECTORS = 4, STRIPE = VECTORS * sizeof(Words), PIECE = std::size_t {1} << 18;
 constexpr std::size_t CHUNK = onegraph_digest_chunk, SIZE = onegraph_digest_size;
+constexpr std::size_t AHEAD = 3072; // bytes between what is read and what is fetched into a cache
 static_assert(SIZE == sizeof(Words) && PIECE % STRIPE == 0, "a digest is a vector, and pieces have whole stripes");
 
 struct State {
@@ -51,7 +52,7 @@ ONEGRAPH_INLINE void absorb(State &state, const char *data, std::size_t size) {
     for (const char *end = data + size; data < end; data += STRIPE)
         for (std::size_t i = 0; i < VECTORS; i++) {
             Words word;
-            ONEGRAPH_FETCH(data + i * sizeof(Words));
+            ONEGRAPH_FETCH(data + i * sizeof(Words) + AHEAD);
             std::memcpy(&word, data + i * sizeof(Words), sizeof(Words));
             take(now.a[i], word);
             now.b[i] += (now.b[i] << 2) + now.a[i];

@@ -15,9 +15,9 @@
 
 #define ONEGRAPH_INLINE inline __attribute__((always_inline))
 
-// Fetches the memory that a loop reads 3072 bytes later. The CPU itself fetches no further than a page, and hardly at all
-// while it multiplies. Nothing happens at an address without memory.
-#define ONEGRAPH_FETCH(address) __builtin_prefetch((address) + 3072)
+// Fetches memory that is read later into the second cache, which waits for more lines at once than the first one does. The CPU
+// itself fetches no further than a page, and hardly at all while it multiplies. Nothing happens at an address without memory.
+#define ONEGRAPH_FETCH(address) __builtin_prefetch(address, 0, 2)
 
 namespace onegraph {
 

@@ -19,6 +19,7 @@ using Word = std::uint32_t;
 using Long = std::uint64_t;
 
 constexpr std::size_t BLOCK = 4096, VECTOR = 64; // bytes
+constexpr std::size_t AHEAD = 3072; // bytes between what is read and what is fetched into a cache
 constexpr std::size_t SHIFT = 4; // words between the keys of the two hashes
 constexpr Long PRIME = (Long {1} << 61) - 1;
 
@@ -56,7 +57,7 @@ void hash_portable(const char *memory, std::size_t size, const Word *key, Long *
 ONEGRAPH_AVX2 void hash_avx2(const char *memory, std::size_t size, const Word *key, Long *sums) {
     __m256i totals[2] = {};
     for (std::size_t i = 0; i < size; i += sizeof totals[0], key += sizeof totals[0] / sizeof(Word)) {
-        ONEGRAPH_FETCH(memory + i);
+        ONEGRAPH_FETCH(memory + i + AHEAD);
         const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(memory + i));
         for (int n = 0; n < 2; n++) {
             const __m256i mixed = _mm256_add_epi32(
@@ -74,7 +75,7 @@ ONEGRAPH_AVX2 void hash_avx2(const char *memory, std::size_t size, const Word *k
 ONEGRAPH_AVX512 void hash_avx512(const char *memory, std::size_t size, const Word *key, Long *sums) {
     __m512i totals[2] = {};
     for (std::size_t i = 0; i < size; i += sizeof totals[0], key += sizeof totals[0] / sizeof(Word)) {
-        ONEGRAPH_FETCH(memory + i);
+        ONEGRAPH_FETCH(memory + i + AHEAD);
         const __m512i words = _mm512_loadu_si512(memory + i);
         for (int n = 0; n < 2; n++) {
             const __m512i mixed = _mm512_add_epi32(words, _mm512_loadu_si512(key + n * SHIFT));

@@ -9,12 +9,14 @@
 #include "shares.h"
 
 #include "floats.h"
+#pragma GCC optimize("fp-contract=fast")
 
 namespace onegraph {
 namespace {
 
-constexpr std::size_t CHUNK = 4096; // columns whose sums stay in a cache near the core
-constexpr std::size_t TOGETHER = 4; // rows of the matrix that are read at once
+constexpr std::size_t CHUNK = 2048; // columns whose sums stay in a cache near the core
+constexpr std::size_t TOGETHER = 4; // rows of a turned matrix that are read at once
+constexpr std::size_t MOST_LINES = 16; // rows of a matrix that are read at once: their sums are read and written once
 constexpr std::size_t UNIT = 64; // columns of a thread are a multiple of these
 // A matrix of fewer columns is divided into so many parts of its rows, for any number of threads: the sum of each part
 // is the same then, and what a thread reads lies together in memory.
@@ -40,6 +42,11 @@ struct Problem {
     std::size_t depth, columns;
 };
 
+// The rows of the matrix that meet so many rows at once.
+constexpr std::size_t lines_for(std::size_t rows) {
+    return rows > 1 ? MOST_LINES / 2 : MOST_LINES;
+}
+
 // Adds `lines` times their factors to the sums of each row.
 template <std::size_t LANES, std::size_t ROWS, std::size_t LINES>
 ONEGRAPH_INLINE void add_lines(const Problem &problem, std::size_t k, std::size_t first, std::size_t count) {
@@ -54,15 +61,17 @@ ONEGRAPH_INLINE void add_lines(const Problem &problem, std::size_t k, std::size_
     std::size_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         VectorOf<LANES> line[LINES];
-#pragma GCC unroll 4
-        for (std::size_t j = 0; j < LINES; j++)
+#pragma GCC unroll 16
+        for (std::size_t j = 0; j < LINES; j++) {
             load<LANES>(lines[j] + i, line[j]);
+            ONEGRAPH_FETCH(lines[j] + i + LINES * problem.columns); // what is read after these lines
+        }
 #pragma GCC unroll 4
         for (std::size_t row = 0; row < ROWS; row++) {
             float *const sum = sums + row * problem.columns + i;
             VectorOf<LANES> found;
             load<LANES>(sum, found);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
             for (std::size_t j = 0; j < LINES; j++)
                 found += factors[row][j] * line[j];
             std::memcpy(sum, &found, sizeof found);
@@ -78,11 +87,12 @@ ONEGRAPH_INLINE void add_lines(const Problem &problem, std::size_t k, std::size_
 template <std::size_t LANES, std::size_t ROWS>
 ONEGRAPH_INLINE void add_columns(
         const Problem &problem, std::size_t k, std::size_t stop, std::size_t begin, std::size_t end) {
+    constexpr std::size_t LINES = lines_for(ROWS);
     for (std::size_t first = begin; first < end; first += CHUNK) {
         const std::size_t count = std::min(CHUNK, end - first);
         std::size_t line = k;
-        for (; line + TOGETHER <= stop; line += TOGETHER)
-            add_lines<LANES, ROWS, TOGETHER>(problem, line, first, count);
+        for (; line + LINES <= stop; line += LINES)
+            add_lines<LANES, ROWS, LINES>(problem, line, first, count);
         for (; line < stop; line++)
             add_lines<LANES, ROWS, 1>(problem, line, first, count);
     }
@@ -168,7 +178,7 @@ void multiply(const Problem &problem, std::size_t rows, bool is_turned, Add func
         for (std::size_t part = thread * PARTS / wanted; part < (thread + 1) * PARTS / wanted; part++) {
             Problem own = problem;
             own.sums = sums.data() + part * rows * columns;
-            const auto place = [&](std::size_t index) { return part_of(depth, TOGETHER, index, PARTS); };
+            const auto place = [&](std::size_t index) { return part_of(depth, MOST_LINES, index, PARTS); };
             function(own, false, {place(part), place(part + 1), 0, columns});
         }
     });

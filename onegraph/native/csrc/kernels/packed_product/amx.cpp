@@ -116,7 +116,7 @@ ONEGRAPH_INLINE void unpack_column(
         const __m512i table = halves(found, found);
         for (const long stop = std::min((group + 1) * matrix.group, end); at < stop; at += run, numbers += run) {
             // The CPU does not follow pieces of rows.
-            __builtin_prefetch(column.codes + at * WIDTH / 8 + COLUMNS_AHEAD * matrix.bytes);
+            ONEGRAPH_FETCH(column.codes + at * WIDTH / 8 + COLUMNS_AHEAD * matrix.bytes);
             if constexpr (WIDTH == FOUR) {
                 const __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, column.codes + at / 2));
                 const __m512i places = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
@@ -140,7 +140,7 @@ ONEGRAPH_INLINE void copy_column(
         const long rest = matrix.known - at;
         const __mmask32 some = rest >= STEP ? 0xffffffff : rest <= 0 ? 0 : (1U << rest) - 1;
         const char *const source = column.codes + at * 2;
-        __builtin_prefetch(source + COLUMNS_AHEAD * matrix.bytes);
+        ONEGRAPH_FETCH(source + COLUMNS_AHEAD * matrix.bytes);
         _mm512_storeu_si512(numbers, _mm512_maskz_loadu_epi16(some, source));
     }
 }

@@ -33,7 +33,7 @@ ONEGRAPH_INLINE void turn_unit(const PackedMatrix &matrix, const char *const *co
     for (long i = 0; i < LANES; i++) {
         words[i] = _mm512_xor_si512(_mm512_loadu_si512(columns[i] + offset), _mm512_set1_epi32(flip));
         // The CPU does not follow so many rows.
-        __builtin_prefetch(columns[i] + offset + LANES * matrix.bytes, 0, 2);
+        ONEGRAPH_FETCH(columns[i] + offset + LANES * matrix.bytes);
     }
     transpose(words);
     const __m512i low = _mm512_set1_epi32(0x0f0f0f0f);

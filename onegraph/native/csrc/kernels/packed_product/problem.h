@@ -14,7 +14,8 @@ constexpr long WORD = 4; // bytes
 constexpr long BLOCK_DEPTH = 1024; // elements of src whose products are summed before the next ones are unpacked
 constexpr long COLUMNS = 96; // columns that are unpacked together
 constexpr long TOGETHER = 4; // columns that are read at once
-constexpr long AHEAD = 1024; // bytes between what is read and what is fetched into the cache
+// Bytes between what is read and what is fetched into a cache. Codes take longer to multiply than to read.
+constexpr long AHEAD = 1024, CODES_AHEAD = 4096;
 
 // A matrix (columns, depth) of codes, a row of which is the weights of one column of the result. The depth is a multiple
 // of a unit of every instruction set.

@@ -308,7 +308,7 @@ void Pointwise::compute(void *const *addresses, std::size_t begin, std::size_t e
             const std::size_t some = tensors_[i].is_row ? std::min(row_ - place, count) : count;
             const char *const next = at(i, begin + count);
             for (std::size_t byte = 0; is_large_ && byte < ahead * size_of(tensors_[i].type); byte += 64)
-                __builtin_prefetch(next + byte, 0, 2);
+                ONEGRAPH_FETCH(next + byte);
             // Whole vectors are read, also of the last elements.
             if (tensors_[i].is_direct && count % LANES == 0 && some == count) {
                 registers[i] = {at(i, place), 1, tensors_[i].type == dnnl_bf16};
