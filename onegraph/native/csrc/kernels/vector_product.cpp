@@ -113,6 +113,7 @@ ONEGRAPH_INLINE void add_dots(const Problem &problem, std::size_t first) {
 #pragma GCC unroll 4
         for (std::size_t j = 0; j < LINES; j++) {
             load<LANES>(matrix + j * depth + whole, line);
+            ONEGRAPH_FETCH(matrix + (j + LINES) * depth + whole);
 #pragma GCC unroll 4
             for (std::size_t row = 0; row < ROWS; row++)
                 sums[j][row] += line * parts[row];
