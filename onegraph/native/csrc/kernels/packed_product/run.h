@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t UNIT_COLUMNS = 8; // columns of a thread are a multiple of these
 constexpr long ROW_BLOCK = 256; // rows that are prepared together
 constexpr long FEW = 8, FEW_CODED = 16, FEW_OF_TILES = 6; // rows for which no column is unpacked to memory
-constexpr long LEAST_OF_PANELS = 3, MOST_OF_PANELS = 64; // rows that meet panels of codes; the most beside tiles of AMX
+constexpr long LEAST_OF_PANELS = 7, MOST_OF_PANELS = 64; // rows that meet panels of codes; the most beside tiles of AMX
 constexpr long CHUNK = 512; // elements along the depth of a panel of tiles
 constexpr long PANEL_STRIDE = CHUNK + STEP; // so that rows of a panel lie in other sets of the cache
 constexpr long TILED_COLUMNS = 8 * PANEL; // columns whose sums are kept at once
