@@ -13,15 +13,12 @@ from ..builder.graph import DataGraph
 from ..ir.op import Array, Op, shape_inputs_of
 from ..opset import kinds
 from ..opset.host.control import BODIES
-from ..opset.traits import Trait
 from ..transform.part import part_of
-from .arguments import value_inputs
 
 LEAST = 4  # ops that take longer one by one than an executable of them takes to call
 # Ops whose results have sizes that contents decide, beside those that read a shape.
 OPENING = kinds.CONTENT_SIZED | {*BODIES}
 SIZES = frozenset(["Shape", "Size"])
-PER_RUN = kinds.host_kinds(Trait.PER_RUN)
 # Makes the executable of a graph.
 Make = Callable[[DataGraph], Any]
 
@@ -47,7 +44,7 @@ def segments(graph: DataGraph, make: Make) -> list[Segment | Op] | None:
         None if there is no segment, or nothing else.
     """
     stages = _stages(graph)
-    if len(stages) < 2 and not any(alone for _, alone in stages):
+    if not any(alone for _, alone in stages):
         return None
     read_by_stage = [{end.id for op in (*ops, *alone) for end in op.inputs if end is not None} for ops, alone in stages]
     returned = {tensor.id for tensor in graph.outputs.values()}
@@ -70,7 +67,7 @@ def _stages(graph: DataGraph) -> list[tuple[list[Op], list[Op]]]:
         stage = max([made[end.id] for _, end in ends], default=0)
         follow = {index for index, end in ends if end.id in of_sizes and made[end.id] == stage}
         deciding = {index for index, _ in ends} & {*shape_inputs_of(op)}
-        is_alone = op.kind in OPENING or op.kind in PER_RUN or not deciding <= follow
+        is_alone = op.kind in OPENING or not deciding <= follow
         while len(stages) <= stage:
             stages.append(([], []))
         stages[stage][is_alone].append(op)
@@ -81,7 +78,7 @@ def _stages(graph: DataGraph) -> list[tuple[list[Op], list[Op]]]:
 
 
 def _segment(graph: DataGraph, ops: Sequence[Op], after: set[int], make: Make) -> Segment | None:
-    """A segment of some ops; None if contents of what they read decide sizes.
+    """A segment of some ops, which decide the sizes of their results themselves; None if nothing reads these.
 
     Args:
         graph: the graph.
@@ -94,10 +91,10 @@ def _segment(graph: DataGraph, ops: Sequence[Op], after: set[int], make: Make) -
         end.id: end for op in ops for end in op.inputs if end is not None and end.value is None and end.id not in made
     }
     outputs = [number for number in made if number in after]
+    if not outputs:
+        return None
     inputs = {f"x{place}": tensor for place, tensor in enumerate(read.values())}
     part = part_of(graph, ops, inputs, {f"y{place}": number for place, number in enumerate(outputs)})
-    if not inputs or not outputs or value_inputs(part):
-        return None
     return Segment(PartRun(make(part), len(outputs) == 1), [*read], outputs)
 
 

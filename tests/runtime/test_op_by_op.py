@@ -9,11 +9,11 @@ from onegraph.lowering.control import Looping, Scans, Turn
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.movement import concat
 from onegraph.opset.editions.registry import HOST
-from onegraph.reference import run_op
+from onegraph.reference import run, run_op
 from onegraph.runtime import compiled_program, op_by_op
 from onegraph.runtime.direct_ops import BASE_MAKERS, EXACT, MAKERS, UFUNCS, direct
 from onegraph.runtime.op_by_op import OFTEN, REFUSED_BY_NUMPY, SELDOM, ExaminedOp, OpByOp
-from onegraph.runtime.segments import segments
+from onegraph.runtime.segments import _stages, segments
 from onegraph.runtime.staged import Staged
 from onegraph.runtime.subprograms import CompiledBody
 
@@ -108,6 +108,89 @@ def test_segments_hold_no_op_whose_size_contents_decide():
     (part,) = parts
     assert {"Range", "Shape", "Multiply", "Square"} <= {op.kind for op in part.ops}
     assert segments(part, lambda part: pytest.fail("one stage is no segment")) is None
+
+
+def in_stages(is_whole=True):
+    """Ops whose sizes follow from those of inputs, from contents, and from sizes that contents decide."""
+    g = og.Graph()
+    x, n = g.input("x", og.f32, (None, 4)), g.input("n", og.s64, ())
+    zero, one, three = (g.constant(np.int64(number), dtype=og.s64) for number in (0, 1, 3))
+
+    def host(name, kind, *inputs, **attrs):
+        return g.op(kind, [*inputs], attrs, edition=HOST, name=name)
+
+    shape = host("shape", "Shape", x)
+    size, places = host("size", "Gather", shape, zero, axis=0), host("places", "NonZero", shape)
+    host("to size", "Range", zero, size, one)
+    host("to sum", "Range", zero, host("sum", "Add", size, n), one)
+    start = host(
+        "start", "Unsqueeze", host("known", "Gather", host("three", "Range", zero, three, one), zero), axes=[0]
+    )
+    total = g.op("ReduceSum", [x], {"axes": [1], "keep_dims": False}, name="total")
+    rows = host("rows", "Compress", x, host("flags", "Greater", total, g.constant(np.float32(0))), axis=0)
+    count = host("count", "Gather", host("later shape", "Shape", rows), zero, axis=0)
+    host("to count", "Range", zero, count, one)
+    end = host("end", "Unsqueeze", count, axes=[0])
+    if not is_whole:
+        return g
+    host("from size", "Range", size, count, one)
+    host("all", "Slice", rows, g.constant(numbers_of(0), dtype=og.s64), end)
+    object.__setattr__(g.ops[-1], "inputs", (*g.ops[-1].inputs, None))  # as of nodes of ONNX
+    host("behind", "Slice", rows, start, end)
+    few = host("few", "Squeeze", places, axes=[0])
+    host("from places", "Slice", rows, few, g.constant(numbers_of(9, 9), dtype=og.s64))
+    host("to both", "Range", zero, host("both", "Add", size, count), one)
+    host("last", "Compress", host("twice", "Add", rows, rows), host("chosen", "Equal", end, end), axis=0)
+    return g
+
+
+def numbers_of(*numbers):
+    return np.array(numbers, np.int64)
+
+
+def test_ops_are_in_the_stage_in_which_their_sizes_are_known():
+    found = [[[op.name for op in ops] for ops in stage] for stage in _stages(in_stages())]
+    first = (
+        ["shape", "size", "to size", "sum", "three", "known", "start", "total", "flags"],
+        ["places", "to sum", "rows"],
+    )
+    second = ["later shape", "count", "to count", "end", "all", "few", "both", "twice", "chosen"]
+    assert found == [[*first], [second, ["from size", "behind", "from places", "to both", "last"]]]
+
+
+# Whether ops stand behind the second segment, of which ops the results are outputs, and how many ops each segment has.
+ENDS = [
+    (True, "shape size known start total rows count to_both last", [9, 9]),
+    (True, "start rows all behind last", [9, 9]),
+    (True, "to_sum", [9, 9]),
+    (False, "end rows", [9, 4]),
+    (False, "to_sum", [9]),
+]
+
+
+@pytest.mark.parametrize(("is_whole", "ends", "sizes"), ENDS)
+def test_segments_compute_what_ops_compute(is_whole, ends, sizes):
+    """Outputs that segments return, that ops between them read, and that nobody reads."""
+    g, made = in_stages(is_whole), []
+    for op in g.ops:
+        if op.name.replace(" ", "_") in ends.split():
+            g.output(op.name, op.outputs[0])
+
+    def make(part):
+        def computed(*arrays):
+            found = [*run(part, dict(zip(part.inputs, arrays, strict=True))).values()]
+            return found[0] if len(found) == 1 else found
+
+        made.append(len(part.ops))
+        return computed
+
+    arrays = [np.round(RNG.standard_normal((5, 4)) * 8).astype(np.float32), np.array(7)]
+    ops = OpByOp.of(g, None, make)
+    ops.is_open = True
+    found, wanted = ops.run(arrays), run(g, dict(zip(g.inputs, arrays, strict=True)))
+    assert made == sizes
+    for one, other in zip(found, wanted.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_new_sizes_need_no_compilation(monkeypatch):
