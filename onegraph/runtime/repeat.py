@@ -111,13 +111,12 @@ class Repeat:
             course: what the loop reads.
             results: the memory of the results, which is used where it fits.
         """
-        goes = course.goes and bool(np.all(self.body.fixed.get("going", True)))
         if course.limit <= 0 or not course.goes or not self._fits(course):
             return NONE_RAN
         chosen = {
             name: np.moveaxis(self._source(slice_, course), slice_.axis, 0) for name, slice_ in self._slices.items()
         }
-        limit = course.limit if goes else 1
+        limit = course.limit if np.all(self.body.fixed.get("going", True)) else 1
         most = min([limit, *map(len, chosen.values())])
         if not most:
             return NONE_RAN

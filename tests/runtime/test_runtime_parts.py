@@ -11,7 +11,7 @@ from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
-from onegraph.runtime import equal_bits, open_programs, open_steps, program_finder, sized_program
+from onegraph.runtime import equal_bits, open_programs, open_steps, program_finder, repeat, sized_program
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.compiled_program import CompiledProgram
@@ -25,7 +25,7 @@ from onegraph.runtime.open_programs import OpenPrograms
 from onegraph.runtime.program_cache import dispatch
 from onegraph.runtime.program_finder import ProgramFinder
 from onegraph.runtime.program_writer import written
-from onegraph.runtime.repeat import Repeat
+from onegraph.runtime.repeat import NONE_RAN, OpenRepeat, Repeat, Slice, may_repeat
 from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
 from onegraph.runtime.state import State
@@ -111,6 +111,128 @@ def test_a_loop_runs_in_c_on_what_its_body_is_compiled_for(array, fits):
     repeat.names, repeat.types = ("s0", "i", "g0"), {"s0": (F32, (2, 3)), "i": (np.dtype(np.int64), ())}
     course = SimpleNamespace(inputs=lambda number: {"s0": array, "i": np.array(number, np.int64)})
     assert repeat._fits(course) is fits
+
+
+STATE = {"t0": "t0", "y0": "y0"}
+
+
+@pytest.mark.parametrize(
+    ("same", "passed", "fixed", "may"),
+    [
+        (STATE, {}, {}, True),
+        ({}, {}, {}, False),
+        (STATE, {"t1": "s1", "y1": "s0"}, {}, True),
+        (STATE, {"t1": "s1", "t2": "s0"}, {}, False),
+        (STATE, {"t11": "s11"}, {}, True),
+        (STATE, {"t11": "s1"}, {}, False),
+        (STATE, {}, {"y1": 0, "going": 1}, True),
+        (STATE, {}, {"t1": 0}, False),
+        (STATE, {"going": "c0"}, {}, False),
+    ],
+)
+def test_loops_that_move_no_state_may_run_in_c(same, passed, fixed, may):
+    assert may_repeat(SimpleNamespace(same=same, passed=passed, fixed=fixed)) is may
+
+
+@pytest.mark.parametrize(
+    ("types", "steady"),
+    [
+        ({"s0": 1, "t0": 1, "y0": 2}, True),
+        ({"s0": 1, "t0": 2, "y0": 1}, False),
+        ({"t0": 1, "y0": 2}, True),
+        ({"s0": 1, "t0": 1, "s12": 2, "y0": 2, "y12": 1}, True),
+        ({"s0": 1, "t0": 1, "s12": 1, "y0": 2, "y12": 1}, False),
+    ],
+)
+def test_states_of_a_loop_in_c_keep_their_types(types, steady):
+    class Loop(Repeat):
+        def __init__(self, *_):
+            self.body, self.types = SimpleNamespace(same={**STATE, "t12": "y0", "y12": "y12"}), types
+
+    in_c = {"in_c": True, "owner_thread": None}
+    for program, runs in ((in_c, True), ({**in_c, "in_c": False}, False), ({**in_c, "owner_thread": 3}, False)):
+        found = Loop.of_program(None, None, SimpleNamespace(**program), {})
+        assert (found is not None) is (runs and steady)
+    assert Loop.of_program(None, None, None, {}) is None
+
+
+# What the condition is before and in the body, the limit, the slices, whether shapes fit; how many iterations are to
+# run, whether the results are written where they lie, and what is returned.
+ROUNDS = [
+    (True, None, 4, (), True, 4, True, "finished"),
+    (True, None, 1, (), True, 1, True, "finished"),
+    (True, True, 4, (), True, 4, True, "finished"),
+    (True, False, 4, (), True, 1, True, "finished"),
+    (True, None, 4, (5, 6), True, 4, True, "finished"),
+    (True, None, 4, (4,), True, 4, True, "finished"),
+    (True, None, 4, (7, 3), True, 3, False, None),
+    (True, False, 4, (3,), True, 1, True, "finished"),
+    (True, None, 4, (5, 0), True, 0, None, None),
+    (True, None, 0, (), True, 0, None, None),
+    (False, None, 4, (), True, 0, None, None),
+    (True, None, 4, (), False, 0, None, None),
+]
+
+
+@pytest.mark.parametrize(("goes", "going", "limit", "lengths", "fits", "most", "in_place", "value"), ROUNDS)
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_loop_in_c_runs_as_long_as_its_slices_last(
+    goes, going, limit, lengths, fits, most, in_place, value, runs, ends, monkeypatch
+):
+    made, returned = [], []
+
+    class Run:
+        goes = not ends
+
+        def __init__(self, loop, course, results, most, chosen):
+            made.append((results, most, [one.shape for one in chosen.values()]))
+            self.done = most
+
+        def all(self, frame):
+            return runs
+
+        def states(self):
+            return ["last"]
+
+        def finish(self):
+            return "finished"
+
+    monkeypatch.setattr(repeat, "Rounds", Run)
+    loop = object.__new__(Repeat)
+    loop.body = SimpleNamespace(fixed={} if going is None else {"going": np.array(going)})
+    tables = [np.zeros((2, length)) for length in lengths]
+    loop._slices = {f"g{place}": Slice("c0" if place else tables[0], 1) for place in range(len(tables))}
+    loop._program = SimpleNamespace(check_out=lambda: "frame", give_back=returned.append)
+    loop._fits = lambda course: fits
+    course = SimpleNamespace(goes=goes, limit=limit, given={"c0": tables[-1]} if tables else {}, states=["first"])
+    if not limit:
+        loop._fits = lambda course: pytest.fail("no iteration has inputs")
+    found = loop.run(course, "results")
+    assert made == [("results" if in_place else None, most, [(length, 2) for length in lengths])] * (most > 0)
+    assert returned == ["frame"] * (most > 0)
+    if not most or not runs:
+        assert found == NONE_RAN == (None, 0)
+    else:
+        is_over = ends or value is not None
+        assert found == ("finished" if is_over else None, most)
+        assert course.states == (["first"] if is_over else ["last"])
+
+
+def test_a_loop_in_c_for_open_shapes_is_made_once_for_a_program(monkeypatch):
+    programs, made = ["one", "one", "two", None, "two"], []
+    monkeypatch.setattr(Repeat, "of_program", classmethod(lambda cls, *given: made.append(given) or loops[given[2]]))
+    loops = {"one": SimpleNamespace(run=lambda course, results: (results, course.limit)), "two": None}
+    body = SimpleNamespace(program=lambda inputs: programs.pop(0))
+    course = SimpleNamespace(goes=True, limit=1, inputs=lambda number: number)
+    loop = OpenRepeat("call", body)
+    for goes, limit in ((False, 1), (True, 0)):
+        course.goes, course.limit = goes, limit
+        assert loop.run(course, "results") == NONE_RAN
+    course.goes, course.limit = True, 1
+    found = [loop.run(course, "results") for _ in range(5)]
+    assert found == [("results", 1), ("results", 1), NONE_RAN, NONE_RAN, NONE_RAN]
+    assert made == [("call", body, "one", {}), ("call", body, "two", {})]
 
 
 @pytest.mark.parametrize("names", [("going", "t0", "y0"), ("t0", "going", "y0"), ("y0", "t0", "going")])
