@@ -13,6 +13,7 @@ from conftest import SANITIZED
 from helpers.executables import forked_python, in_a_process
 
 import onegraph as og
+from onegraph._util import validation
 from onegraph.capi import CompiledPartition
 
 F32 = np.float32
@@ -743,3 +744,60 @@ def test_strided_inputs_of_types_foreign_to_numpy(dtype):
     graph.output("y", graph.dequantize(graph.input("x", dtype, (2, 3), strides=(1, 2)), scales=[0.5], **zps))
     given = np.arange(6).reshape(2, 3).astype(dtype)
     assert (graph.compile()(given) == np.arange(6).reshape(2, 3) / 2).all()
+
+
+LIST, TWO = "a list", ("a", "b")
+# Functions that examine one argument, what else they get, a value, and what they return or say of it.
+ARGUMENTS = [
+    (validation.choice, (TWO,), "b", "b"),
+    (validation.choice, (TWO,), "ab", "x: 'ab'; expected one of 'a', 'b'"),
+    (validation.choice, (TWO,), None, "x: None; expected one of 'a', 'b'"),
+    (validation.string, (), "s", "s"),
+    (validation.string, (), 1, "x: 1; expected a string"),
+    (validation.string, (LIST,), 1, "x: 1; expected a list"),
+    (validation.flag, (), False, False),
+    (validation.flag, (), 1, "x: 1; expected True or False"),
+    (validation.expect, (int,), 3, None),
+    (validation.expect, (int,), "s", "x: 's'; expected a int"),
+    (validation.expect, (ArithmeticError,), "s", "x: 's'; expected an ArithmeticError"),
+    (validation.expect, (int, LIST), "s", "x: 's'; expected a list"),
+    (validation.function, (), len, None),
+    (validation.function, (), 1, "x: 1; expected a function"),
+    (validation.callback, (), len, len),
+    (validation.callback, (), 1, "x: 1; expected a function"),
+    (validation.as_list, (int,), (1, 2), [1, 2]),
+    (validation.as_list, (int,), 1, "x: 1; expected a list of int objects"),
+    (validation.as_list, (int, LIST), "s", "x: 's'; expected a list"),
+    (validation.as_list, (int,), [1, "s"], "x[1]: 's'; expected a int"),
+    (validation.as_dict, (LIST,), {"a": 1}, {"a": 1}),
+    (validation.as_dict, (LIST,), [], "x: []; expected a list"),
+    (validation.integer, (1, 3), 1, 1),
+    (validation.integer, (1, 3), 3, 3),
+    (validation.integer, (1, 3), 0, "x: 0; expected an integer, 1 to 3"),
+    (validation.integer, (1, 3), 4, "x: 4; expected an integer, 1 to 3"),
+    (validation.integer, (1, 3), 2.0, "x: 2.0; expected an integer, 1 to 3"),
+    (validation.integer, (1, 3, LIST), None, "x: None; expected a list"),
+    (validation.number, (0.5, 3), 0.5, 0.5),
+    (validation.number, (0.5, 3), 3, 3.0),
+    (validation.number, (0.5, 3), 0.4, "x: 0.4; expected a number, 0.5 to 3"),
+    (validation.number, (0.5, 3), 3.1, "x: 3.1; expected a number, 0.5 to 3"),
+    (validation.number, (0.5, 3), "1", "x: '1'; expected a number, 0.5 to 3"),
+    (validation.identifier, (), 0, 0),
+    (validation.identifier, (), 2**64 - 2, 2**64 - 2),
+    (validation.identifier, (), -1, "x: -1; expected an integer, 0 to 2**64 - 2"),
+    (validation.identifier, (), 2**64 - 1, f"x: {2**64 - 1}; expected an integer, 0 to 2**64 - 2"),
+]
+
+
+@pytest.mark.parametrize(("function", "more", "value", "wanted"), ARGUMENTS)
+def test_single_arguments_are_returned_or_refused(function, more, value, wanted):
+    try:
+        found = function("x", value, *more)
+    except og.ArgumentError as error:
+        found = str(error)
+    assert found == wanted
+    assert type(found) is type(wanted)
+
+
+def test_none_is_a_function_that_does_nothing():
+    assert validation.callback("x", None)(1, a=2) is None

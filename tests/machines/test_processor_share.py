@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,8 +92,51 @@ def test_number_of_the_thread_goes_before_the_quota(monkeypatch):
         assert relu().report().threads == (TOTAL + 1, f"onegraph.set_num_threads({TOTAL + 1})")
 
 
+# What OMP_NUM_THREADS states, processors of the machine, those that this process may run on, the quota, tasks of Dask.
+SHARES = [
+    (("", 8, 8, None, 0), (8, "")),
+    (("3", 8, 2, 1.0, 4), (3, "OMP_NUM_THREADS=3")),
+    (("", 8, 6, None, 1), (6, "processor affinity: 6 of 8 processors")),
+    (("", 8, 6, 5.5, 0), (6, "processor affinity: 6 of 8 processors")),
+    (("", 8, 6, 4.5, 0), (5, "cgroup quota: 4.5 of 8 processors")),
+    (("", 8, 8, 7.5, 0), (8, "")),
+    (("", 8, 8, 8.5, 1), (8, "")),
+    (("", 8, 8, None, 2), (4, "Dask runs 2 tasks at once on 8 processors")),
+    (("", 8, 6, 4.5, 3), (1, "Dask runs 3 tasks at once on 5 processors")),
+    (("", 8, 8, None, 9), (1, "Dask runs 9 tasks at once on 8 processors")),
+    (("", None, 1, None, 0), (1, "")),
+]
+
+
+@pytest.mark.parametrize(("given", "share"), SHARES)
+def test_the_smallest_limit_is_the_share(given, share, monkeypatch):
+    stated, total, count, quota, tasks = given
+    monkeypatch.setenv("OMP_NUM_THREADS", stated)
+    monkeypatch.setattr(os, "cpu_count", lambda: total)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(count))
+    monkeypatch.setattr(processor_share, "cgroup_quota", lambda *_: quota)
+    monkeypatch.setattr(processor_share, "dask_tasks", lambda: tasks)
+    assert processor_share.processor_share() == share
+
+
+def test_tasks_of_running_dask_workers_are_counted(monkeypatch):
+    def worker(status, count):
+        state = SimpleNamespace(nthreads=count)
+        return SimpleNamespace(status=status and SimpleNamespace(name=status), state=state)
+
+    for workers, count in (
+        ([worker("running", 2), worker("closed", 4), worker(None, 8), worker("running", 1), SimpleNamespace()], 3),
+        ([], 0),
+    ):
+        module = SimpleNamespace(Worker=SimpleNamespace(_instances=workers))
+        monkeypatch.setitem(sys.modules, "distributed.worker", module)
+        assert processor_share.dask_tasks() == count
+    monkeypatch.delitem(sys.modules, "distributed.worker")
+    assert processor_share.dask_tasks() == 0
+
+
 @pytest.mark.library
-def test_tasks_of_a_dask_worker_share_the_processors(monkeypatch):
+def test_the_share_limits_executables(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(processor_share, "dask_tasks", lambda: 2 * TOTAL)
     limit, reason = relu().report().threads

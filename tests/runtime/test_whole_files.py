@@ -15,6 +15,7 @@ from conftest import draws
 
 import onegraph as og
 from onegraph._util import drafts
+from onegraph._util.atomic_write import expect_folder, expect_writable
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytestmark = pytest.mark.library
@@ -287,3 +288,35 @@ def test_path_that_nobody_may_look_at_is_described(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "stat", refused)
     with pytest.raises(og.FormatError, match=r"model: (Permission denied|No such file)"):
         og.load(tmp_path / "model")
+
+
+# Paths, whether a file and whether files in a folder can be written there, and what else is said.
+PLACES = [
+    ("new", True, True, ""),
+    ("file", True, False, "Not a directory"),
+    ("link", True, False, "Not a directory"),
+    ("folder", False, True, "Is a directory"),
+    ("folder/new", True, True, ""),
+    ("missing/new", False, True, "No such file or directory"),
+    ("file/new", False, False, "Not a directory"),
+    ("closed/new", False, False, "Permission denied"),
+    ("closed/deep/new", False, False, "Permission denied|No such file or directory"),
+    ("pipe", True, False, "Not a directory"),
+]
+
+
+@pytest.mark.parametrize(("place", "file", "folder", "said"), PLACES)
+def test_what_cannot_be_written_is_refused_before(place, file, folder, said, tmp_path, monkeypatch):
+    for name in ("folder", "closed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    closed = os.path.realpath(tmp_path / "closed")
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != closed or mode != os.W_OK | os.X_OK)
+    for function, is_open in ((expect_writable, file), (expect_folder, folder)):
+        if is_open:
+            function(tmp_path / place)
+        else:
+            with pytest.raises(og.FormatError, match=f"{place}: ({said})"):
+                function(tmp_path / place)
