@@ -87,8 +87,8 @@ def test_few_cases_of_each_function_judge_a_mutant():
     assert spread([*tests, *others]) == [*tests[:ALIKE], *others[: MOST - ALIKE]]
 
 
-def test_lines_within_expressions_and_of_modules_have_tests():
-    lines = {"4": ["a"], "6": ["b", "a"], "9": []}
+def test_lines_within_expressions_of_modules_and_of_defaults_have_tests():
+    lines = {"4": ["a"], "6": ["b", "a"], "9": [], "13": [], "14": ["c"]}
     source = "\n".join(
         [
             "LIMIT = 3",
@@ -100,10 +100,20 @@ def test_lines_within_expressions_and_of_modules_have_tests():
             "            2,",
             "        )",
             "    return x + 1",
+            "",
+            "def h(",
+            "    x=1,",
+            "    y=2): # as a decorator calls it",
+            "    return x",
+            "",
+            "def decorator(x):",
+            "    return x + 1",
         ]
     )
     by_line = {mutant.line: running(mutant, lines) for mutant in mutants("m.py", source)}
-    assert by_line == {1: ["a", "b"], 4: ["a"], 5: ["a"], 6: ["b", "a"], 7: ["b", "a"], 9: []}
+    every = ["a", "b", "c"]
+    inside = {4: ["a"], 5: ["a"], 6: ["b", "a"], 7: ["b", "a"], 9: [], 12: ["c"], 13: ["c"], 14: ["c"]}
+    assert by_line == {1: every, **inside, 17: every}
 
 
 def test_stages_name_rooms_and_tests():

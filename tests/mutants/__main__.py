@@ -105,13 +105,16 @@ def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) ->
 def running(mutant: Mutant, lines: dict[str, list[str]]) -> list[str]:
     """The tests that run the line of a mutant, by the tests of each line of its module that ran.
 
-    A line in the middle of an expression may have none of its own. What runs when the module is imported decides what
-    its functions do, so that all tests of these run it.
+    A line in the middle of an expression may have none of its own, and a default value has those of the body. What runs
+    when the module is imported decides what its functions do, so that all tests of these run it.
     """
-    if not mutant.function:
+    by_line = {number: lines[str(number)] for number in sorted(map(int, lines)) if number in mutant.body}
+    if not any(by_line.values()):
         return list(dict.fromkeys(test for tests in lines.values() for test in tests))
-    before = [number for number in map(int, lines) if number <= mutant.line]
-    return lines[str(max(before))] if before else []
+    if mutant.line not in mutant.body:
+        return next(tests for tests in by_line.values() if tests)
+    before = [number for number in by_line if number <= mutant.line]
+    return by_line[before[-1]] if before else []
 
 
 def spread(tests: list[str]) -> list[str]:

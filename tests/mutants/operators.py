@@ -45,6 +45,7 @@ class Mutant:
         function: the name of the innermost function around the line; empty if there is none.
         key: what identifies the mutant as long as its line stays in its function: both, with the change, and a number
             if the line has several such changes.
+        body: the lines of the body of the function; none outside of functions.
     """
 
     module: str
@@ -53,6 +54,7 @@ class Mutant:
     change: str
     function: str
     key: str
+    body: range = range(0)
 
     @property
     def name(self) -> str:
@@ -70,11 +72,13 @@ def mutants(module: str, source: str) -> list[Mutant]:
         for index, (change, _) in enumerate(() if id(node) in skipped else _changes(node)):
             line: int = node.lineno  # type: ignore[attr-defined]
             around = [one for one in functions if one.lineno <= line <= (one.end_lineno or 0)]
-            function = max(around, key=lambda one: one.lineno).name if around else ""
+            inner = max(around, key=lambda one: one.lineno, default=None)
+            function = "" if inner is None else inner.name
+            body = range(0) if inner is None else range(inner.body[0].lineno, (inner.end_lineno or 0) + 1)
             key = f"{module} {function}: {lines[line - 1].strip()}: {change}"
             alike[key] += 1
             key += f", {alike[key]}" if alike[key] > 1 else ""
-            made.append(Mutant(module, line, (number, index), change, function, key))
+            made.append(Mutant(module, line, (number, index), change, function, key, body))
     return made
 
 
