@@ -7,11 +7,23 @@ import pytest
 from helpers.called_graphs import chosen_rows, copied, sums
 
 import onegraph as og
+from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
-from onegraph.runtime import equal_bits, open_programs, open_steps, program_finder, repeat, sized_program
+from onegraph.runtime import (
+    bound_run,
+    equal_bits,
+    kept_constants,
+    open_programs,
+    open_steps,
+    plan,
+    program_finder,
+    program_writer,
+    repeat,
+    sized_program,
+)
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.compiled_program import CompiledProgram
@@ -22,9 +34,11 @@ from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.op_by_op import OFTEN, OpByOp, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_program import _has_bytes_of, _is_like
 from onegraph.runtime.open_programs import OpenPrograms
+from onegraph.runtime.overwriting import overwriting, possible_overs
 from onegraph.runtime.program_cache import dispatch
+from onegraph.runtime.program_call import ProgramCall
 from onegraph.runtime.program_finder import ProgramFinder
-from onegraph.runtime.program_writer import written
+from onegraph.runtime.program_writer import SMALL_BYTES, _constant, _Constants, _plain_attribute, _typed, written
 from onegraph.runtime.repeat import NONE_RAN, OpenRepeat, Repeat, Slice, may_repeat
 from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
@@ -643,3 +657,272 @@ def test_results_lie_over_inputs_that_begin_their_memory(monkeypatch):
             open_steps.in_place_at(None, made, lambda offset, size=size: size if offset == "a size" else offset)
             == found
         )
+
+
+def two_of_three():
+    graph = og.Graph()
+    a, b, c = (graph.input(name, "f32", (4, 16)) for name in "abc")
+    graph.output("sum", graph.add(a, b))
+    graph.output("positive", graph.relu(c))
+    return graph
+
+
+def filled(*numbers_of_arrays, by=0):
+    """Arrays of 4 rows and 16 columns, so many bytes behind an aligned address."""
+    made = []
+    for number in numbers_of_arrays:
+        memory = aligned_empty((256 + by,), np.dtype(np.uint8))
+        made.append(memory[by:].view(F32).reshape(4, 16))
+        made[-1][...] = number
+    return made
+
+
+@pytest.mark.parametrize("by", [0, 1])
+@pytest.mark.parametrize("overs", [{0: 0, 1: 2}, {1: 2}, {0: 0}, {}])
+def test_results_overwrite_the_inputs_that_are_chosen(overs, by):
+    model = two_of_three().compile()
+    assert possible_overs(model) == {0: 0, 1: 2}
+    run, program = overwriting(model, overs), model._programs.only_program()
+    for first in (2, 3):
+        arrays = filled(first, 1, -5, by=by)
+        results = run(arrays)
+        assert [float(one[0, 0]) for one in results] == [first + 1, 0]
+        assert [float(one[3, 15]) for one in arrays] == [first + 1 if 0 in overs else first, 1, 0 if 1 in overs else -5]
+        assert not by or not any(map(np.may_share_memory, results, arrays))
+        assert by or [results[to] is arrays[source] for to, source in overs.items()] == [True] * len(overs)
+        assert len(program.free_frames) == 1
+
+
+def test_a_single_result_overwrites_an_input():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (4, 16))))
+    model = graph.compile()
+    for by in (0, 1):
+        arrays = filled(-2, by=by)
+        ((result,),) = [overwriting(model, {0: 0})(arrays)]
+        assert not result.any()
+        assert not arrays[0].any()
+
+
+@pytest.mark.parametrize("program", [None, {"in_c": False}, {"owner_thread": 3}])
+def test_no_result_overwrites_an_input_of_several_calls(program):
+    made = program and SimpleNamespace(**{"in_c": True, "owner_thread": None, **program})
+    assert possible_overs(SimpleNamespace(_programs=SimpleNamespace(only_program=lambda: made))) == {}
+
+
+def a_square():
+    graph = og.Graph()
+    graph.output("y", graph.square(graph.input("x", "f32", (2, 3))))
+    return graph, [np.arange(6, dtype=F32).reshape(2, 3)]
+
+
+@pytest.mark.parametrize("makes", [sums, lambda: (two_of_three(), filled(1, 2, -3)), a_square])
+def test_calls_of_a_program_compute_what_its_executable_computes(makes):
+    graph, arrays = makes()
+    model = graph.compile()
+    program, options = model._programs.only_program(), model._programs.options
+    call, wanted = ProgramCall(program, options), model(*arrays)
+    assert len(program.free_frames) == 1
+    assert ProgramCall(program, options)._quick is not None
+    assert len(program.free_frames) == 1
+    for given in (arrays, [array.astype(array.dtype) for array in arrays], [np.asfortranarray(one) for one in arrays]):
+        found = call(*given)
+        found, expected = (one if isinstance(one, tuple) else (one,) for one in (found, wanted))
+        assert all(map(np.array_equal, found, expected))
+        assert len(found) == len(expected)
+
+
+def test_a_call_of_a_program_that_fails_is_compiled_again():
+    graph, arrays = sums()
+    model = graph.compile()
+    call = ProgramCall(model._programs.only_program(), model._programs.options)
+
+    def failing(arrays, out):
+        raise og.StatusError(plan.EXECUTE, 1, "failed")
+
+    call._quick = failing
+    with pytest.raises(og.StatusError):
+        call(*arrays)
+    assert np.array_equal(call(*arrays)[0], arrays[0] + arrays[1])
+
+
+# Bytes and blocks that the library keeps, those of each program that exists, and whether the library forgets all.
+CONSTANTS = [
+    ((0, 0), [], False),
+    ((1, 0), [], True),
+    ((0, 1), [], True),
+    ((120, 4), [(20, 2)], False),
+    ((121, 4), [(20, 2)], True),
+    ((120, 6), [(20, 2)], False),
+    ((120, 7), [(20, 2)], True),
+    ((400, 30), [(150, 5), (50, 10)], False),
+    ((401, 30), [(150, 5), (50, 10)], True),
+    ((400, 31), [(150, 5), (50, 10)], True),
+]
+
+
+@pytest.mark.parametrize(("now", "programs", "forgets"), CONSTANTS)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_library_forgets_constants_of_programs_that_are_gone(now, programs, forgets, keeps, monkeypatch):
+    flushed, kept = [], {}
+
+    def prepared(first, second):
+        first[0], second[0] = now
+
+    monkeypatch.setattr(kept_constants, "lib", SimpleNamespace(onegraph_prepared=prepared, onegraph_flush_constants=3))
+    monkeypatch.setattr(kept_constants, "call", flushed.append)
+    monkeypatch.setattr(kept_constants, "programs_keep_constants", lambda: keeps)
+    monkeypatch.setattr(kept_constants, "MOST_BYTES", 100)
+    monkeypatch.setattr(kept_constants, "MOST_BLOCKS", 4)
+    monkeypatch.setattr(kept_constants, "_kept", kept)
+    assert kept_constants.prepared_bytes() == now[0]
+    kept.update(enumerate(programs, 10**6))
+    kept_constants._forget_unused()
+    assert flushed == [3] * (forgets and keeps)
+
+
+def test_constants_are_counted_as_long_as_their_program_exists(monkeypatch):
+    kept, asked = {}, []
+    monkeypatch.setattr(kept_constants, "_kept", kept)
+    monkeypatch.setattr(kept_constants, "_forget_unused", lambda: asked.append([*kept.values()]))
+    programs = [Kernel("one", ()), Kernel("two", ())]
+    for number, program in enumerate(programs):
+        kept_constants.count_kept(program, [3, 4][number:])
+    assert asked == [[(7, 2)], [(7, 2), (4, 1)]]
+    del programs[0], program
+    assert asked[2:] == [[(4, 1)]]
+
+
+@pytest.mark.parametrize(
+    ("enough", "most", "ran"), [(25, 9, 3), (20, 9, 3), (19, 9, 2), (99, 2, 2), (0, 9, 1), (9, 0, 0)]
+)
+def test_samples_are_times_of_whole_runs_until_enough(enough, most, ran, monkeypatch):
+    times, runs = iter([100] + [100 + 10 * (place // 2) + place % 2 * 10 for place in range(40)]), []
+    monkeypatch.setattr(bound_run, "perf_counter_ns", lambda: next(times))
+    assert bound_run.sample(lambda: runs.append(1), enough, most) == [10] * ran
+    assert len(runs) == ran
+
+
+@pytest.mark.parametrize(
+    ("enough", "most", "asked"),
+    [
+        (25, 9, [(25, 4, 4), (1, 4, 4)]),
+        (24, 9, [(24, 4, 4), (0, 4, 4)]),
+        (23, 9, [(23, 4, 4)]),
+        (250, 5, [(200, 4, 4), (226, 1, 4)]),
+        (99, 0, []),
+    ],
+)
+def test_samples_in_c_are_taken_in_parts(enough, most, asked, monkeypatch):
+    calls = []
+
+    def sample(pointer, enough, most, nanoseconds, count):
+        calls.append((enough, most, len(nanoseconds)))
+        assert count[0] == 0
+        nanoseconds[0:most] = [6] * most
+        count[0] = most
+        return 0
+
+    monkeypatch.setattr(plan, "CHUNK", 4)
+    monkeypatch.setattr(plan, "PART", 200)
+    monkeypatch.setattr(plan, "lib", SimpleNamespace(onegraph_plan_sample=sample))
+    made = SimpleNamespace(_ptr=None)
+    found = plan.Plan.sample(made, enough, most)
+    assert [(min(one, 200), count, chunk) for one, count, chunk in asked] == calls
+    assert found == [6] * sum(count for _, count, _ in asked)
+
+
+@pytest.mark.parametrize(("in_c", "state", "way"), [(True, False, "C"), (True, True, ""), (False, False, "")])
+def test_runs_without_variables_are_timed_in_c(in_c, state, way, monkeypatch):
+    monkeypatch.setattr(bound_run, "sample", lambda run, *limits: ("", limits))
+    frame = SimpleNamespace(plan=SimpleNamespace(sample=lambda *limits: ("C", limits)))
+    run = SimpleNamespace(_owner=(SimpleNamespace(in_c=in_c), frame, {}), _has_state=state, run=None)
+    assert bound_run.BoundRun._sample(run, 1, 2) == (way, (1, 2))
+
+
+FILES = [SimpleNamespace(address=0), SimpleNamespace(address=0)]
+
+
+@pytest.fixture
+def in_files(monkeypatch):
+    """Says in which file an array lies, by the first of its numbers."""
+    monkeypatch.setattr(program_writer, "file_of", lambda array: dict(enumerate(FILES)).get(int(array.flat[0])))
+
+
+def test_constants_lie_in_files_or_behind_each_other(in_files, monkeypatch):
+    constants = _Constants(FILES)
+    in_second = np.ones((2, 3), F32)
+    FILES[1].address = in_second.ctypes.data - 24
+    own = np.full((3, 5), 7, F32)[:, ::2]
+    assert constants.place(in_second, og.f32) == [1, 24, "f32", (2, 3), (12, 4)]
+    assert constants.place(own, og.f32) == [-1, 0, "f32", (3, 3), (12, 4)]
+    assert constants.size == 64 == sum(map(len, constants.contents()))
+    assert constants.place(own[:1], og.f32) == [-1, 64, "f32", (1, 3), (12, 4)]
+    assert [bytes(part)[:4] for part in constants.contents()][::2] == [own.tobytes()[:4]] * 2
+    with pytest.raises(NotKeptError, match="file of another graph"):
+        _Constants(FILES[:1]).place(in_second, og.f32)
+    monkeypatch.setattr(program_writer.disk_cache, "MOST_BYTES", 192)
+    constants.place(own, og.f32)
+    with pytest.raises(NotKeptError, match="too many bytes"):
+        constants.place(own, og.f32)
+
+
+# The numbers of what a constant is made from, which are 0 or 1 in a file: the weights and their form, its contents, and
+# what steps read, which may be the contents; and what is kept of it.
+MADE = [
+    (None, None, None, 7, ("", 7)),
+    (None, None, "same", 1, ("", 1)),
+    (None, None, 1, 7, ("copy", 1)),
+    (None, None, 5, 7, ("", 7)),
+    (1, "panels", None, 7, ("panels", 1)),
+    (5, "panels", None, 7, ("panels", 5)),
+    (1, "rows", None, 7, ("rows", 1)),
+    (5, "rows", None, 7, ("", 7)),
+    (5, "rows", 1, 7, ("copy", 1)),
+]
+
+
+@pytest.mark.parametrize(("weights", "form", "contents", "read", "kept"), MADE)
+def test_constants_are_kept_as_what_they_are_made_from(weights, form, contents, read, kept, in_files, monkeypatch):
+    monkeypatch.setattr(program_writer, "LAYOUTS", {"rows"})
+    array = np.full(2, read, F32)
+    value = SimpleNamespace(
+        constant=array if contents == "same" else contents and np.full(2, contents, F32), dtype=og.f32
+    )
+    transformed = {} if weights is None else {3: (np.full(2, weights, F32), form)}
+    placement = SimpleNamespace(constants={3: array}, values={3: value})
+    places = SimpleNamespace(place=lambda array, dtype: (int(array[0]), dtype))
+    program = SimpleNamespace(placement=placement, transformed=transformed)
+    assert _constant(program, 3, places) == (kept[0], (kept[1], og.f32))
+
+
+@pytest.mark.parametrize(
+    ("value", "with_contents", "kept"),
+    [
+        (numbers(1, 2), True, [1, 2]),
+        (numbers(1, 2), False, None),
+        (None, True, None),
+        (np.zeros(SMALL_BYTES // 8, np.int64), True, [0] * (SMALL_BYTES // 8)),
+        (np.zeros(SMALL_BYTES // 8 + 1, np.int64), True, "large"),
+        (np.zeros(2, F32), True, [0.0, 0.0]),
+        (np.zeros(2, np.bool_), True, "large"),
+    ],
+)
+def test_contents_that_decide_shapes_are_kept_if_they_are_few(value, with_contents, kept):
+    tensor = SimpleNamespace(id=4, dtype=og.s64, shape=(2,), name="x", value=value)
+    if kept == "large":
+        with pytest.raises(NotKeptError, match="large contents"):
+            _typed(tensor, with_contents)
+    else:
+        assert _typed(tensor, with_contents) == [4, "s64", (2,), "x", kept]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_plain"), [(True, True), (1, True), (0.5, True), ("s", True), ((1,), True), ([1], False), (b"", False)]
+)
+def test_attributes_are_kept_if_they_are_plain(value, is_plain):
+    if is_plain:
+        assert _plain_attribute(value) == value
+    else:
+        with pytest.raises(NotKeptError, match="no plain data"):
+            _plain_attribute(value)
