@@ -1,0 +1,144 @@
+"""What a later process makes of a program is the program that was written: its memory, its steps, what is said of it."""
+
+import numpy as np
+import pytest
+from helpers.called_graphs import CALLED
+
+import onegraph as og
+from onegraph.compiler.kernels.native import CompiledKernel
+from onegraph.native.library import HASHES_CONSTANTS, ffi
+from onegraph.runtime.executable import Executable
+from onegraph.runtime.kept_program import KeptProgram
+from onegraph.runtime.program_writer import written
+
+F32 = np.float32
+RNG = np.random.default_rng(0)
+
+
+def inputs(graph, **shapes):
+    return [graph.input(name, "f32", shape) for name, shape in shapes.items()]
+
+
+def weighted():
+    """Two equal products and another one, with weights in another layout, a pad, and an output of its own strides."""
+    g = og.Graph()
+    (x,) = inputs(g, x=(8, 64))
+    w = [g.constant(np.round(RNG.standard_normal(shape) * 8).astype(F32)) for shape in ((64, 64), (64, 64), (64, 96))]
+    first = g.relu(g.matmul(x, w[0]))
+    g.output("y", g.matmul(g.matmul(first, w[1]), w[2]), strides=(100, 1))
+    g.output("first", first)
+    g.output("again", first)
+    return g, [np.round(RNG.standard_normal((8, 64)) * 8).astype(F32)]
+
+
+def coded():
+    g = og.Graph()
+    x = g.input("x", "u8", (4, 32))
+    scales = {"scales": [0.5], "zps": [0]}
+    w = g.dequantize(g.constant(RNG.integers(-9, 9, (32, 16)).astype(np.int8)), **scales)
+    g.output("y", g.quantize(g.matmul(g.dequantize(x, **scales), w), dtype="u8", **scales))
+    return g, [RNG.integers(0, 9, (4, 32)).astype(np.uint8)]
+
+
+def on_host():
+    """Steps that numpy runs, one of which has a constant that decides its shape, and no input at one place."""
+    g = og.Graph()
+    x, i = g.input("x", "f32", (3, 4)), g.input("i", "s64", (2,))
+    rows = g.op("Gather", [x, i], {"axis": 0}, edition="host")
+    turned = g.op("Reshape", [rows, g.constant(np.array([4, 2]), dtype="s64")], {}, edition="host")
+    g.output("y", g.op("Transpose", [turned], {"order": (1, 0)}, edition="host"))
+    g.output("sums", g.op("CumSum", [turned], {"axis": 0}, edition="host"))
+    g.output("z", g.relu(rows))
+    return g, [np.arange(12, dtype=F32).reshape(3, 4) - 5, np.array([2, 0])]
+
+
+def backwards():
+    g = og.Graph()
+    (x, w) = inputs(g, x=(1, 8, 8, 4), w=(3, 3, 4, 8))
+    pads = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    y = g.convolution(x, w, data_format="NXC", weights_format="XIO", **pads)
+    delta = g.input("delta", "f32", (1, 8, 8, 8))
+    more = {"data_format": "NXC", "weights_format": "XIO", "dst_shape": [1, 8, 8, 4], **pads}
+    g.output("dx", g.convolution_backward_data(delta, w, **more))
+    g.output("y", g.max_pool(y, kernel=[2, 2], strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], data_format="NXC"))
+    return g, [np.ones((1, 8, 8, 4), F32), np.ones((3, 3, 4, 8), F32), np.ones((1, 8, 8, 8), F32)]
+
+
+def in_bf16():
+    g = og.Graph()
+    x = g.input("x", "bf16", (4, 16))
+    g.output("y", g.type_cast(g.softmax(g.matmul(x, g.constant(np.ones((16, 8), og.bf16.numpy))), axis=1), dtype="f32"))
+    return g, [np.ones((4, 16), og.bf16.numpy)]
+
+
+NAMES = ("sums", "scalars", "strided", "copied", "copied debug", "sums False", "type bf16", "type s64", "type boolean")
+GRAPHS = [weighted, coded, on_host, backwards, in_bf16, *[make for make in CALLED if make.__name__ in NAMES]]
+
+
+def kept(program, options, graph):
+    """What a later process makes of a program."""
+    data = memoryview(b"".join(map(bytes, written(program, []))))
+    return KeptProgram(data, [], options, lambda: graph)
+
+
+def of_end(named):
+    name, tensor = named
+    return name, tensor.id, tensor.dtype, tensor.shape, tensor.strides
+
+
+def of_array(array):
+    return array.dtype, array.shape, array.strides, array.tobytes()
+
+
+def of_step(step, source, place):
+    """A step as C reads it."""
+    tensors = [step.tensors[index] for index in range(step.n_inputs + step.n_outputs)]
+    shapes = [(one.data_type, ffi.unpack(one.dims, one.ndims)) for one in tensors]
+    strides = [ffi.unpack(one.layout.strides, one.ndims) for one in tensors]
+    ends = range(place, place + len(tensors))
+    return step.n_inputs, shapes, strides, [(source.slots[end], source.offsets[end]) for end in ends], step.threads
+
+
+def facts_of(program, numbers):
+    """All that a run and a report need of a program, by name; ``numbers`` are the values that are asked for."""
+    placed, source, place, steps = program.placement, program.source, 0, []
+    for step in source.steps:
+        steps.append(of_step(step, source, place))
+        place += step.n_inputs + step.n_outputs
+    names = ("direct", "copied", "external", "slots", "offsets", "arena_size", "in_place", "n_slots")
+    values = [placed.values[number]._replace(constant=None) for number in numbers]
+    kernels = [one for one in source.compiled if isinstance(one, CompiledKernel)]
+    graph = program.graph
+    return {
+        **{name: getattr(placed, name) for name in names},
+        "values": values,
+        "constants": [(number, *of_array(array)) for number, array in placed.constants.items()],
+        "residents": {piece: [*ends] for piece, ends in placed.residents.items()},
+        "ends": [[*map(of_end, side.items())] for side in (graph.inputs, graph.outputs)],
+        "steps": steps,
+        "kernels": [(one.name, [*one.code], one.ports[0]) for one in kernels],
+        "alike": [source.compiled.index(one) for one in source.compiled],
+        "source": [source.limit, source.bound, source.n_last, source.keeps, source.threads],
+        "parts": [one if isinstance(one, range) else (one.inputs, one.outputs, one.note) for one in program.parts],
+        "program": [program.in_c, program.owner_thread, [*program.step_notes], program.share],
+        "reports": [(report.to_dict(), report.kinds, report.names, report.reasons) for report in program.reports],
+        "sizes": [[(*end[1:4], end.strides) for end in report.sources] for report in program.reports],
+    }
+
+
+@pytest.mark.library
+@pytest.mark.skipif(HASHES_CONSTANTS, reason="programs whose constants are found by a hash are not kept")
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_a_kept_program_is_the_one_that_was_written(make):
+    graph, arrays, *options = make()
+    model = graph.compile(**dict(*options))
+    program, chosen = model._programs.only_program(), model._programs.options
+    again = kept(program, chosen, graph)
+    numbers = [*again.placement.values]
+    found, wanted = facts_of(again, numbers), facts_of(program, numbers)
+    for name, fact in wanted.items():
+        assert found[name] == fact, name
+    results, expected = Executable._of_program(again, chosen, lambda: graph)(*arrays), model(*arrays)
+    pairs = [(results, expected)] if len(graph.outputs) == 1 else [*zip(results, expected, strict=True)]
+    assert all(of_array(one) == of_array(other) for one, other in pairs)
+    assert [op.kind for op in again.whole_graph().ops] == [op.kind for op in program.whole_graph().ops]
