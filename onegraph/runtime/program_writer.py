@@ -142,10 +142,9 @@ def _constant(program: CompiledProgram, number: int, constants: _Constants) -> J
     if weights is not None and (form not in LAYOUTS or file_of(weights) is not None):
         return form, constants.place(weights, value.dtype)
     constant = value.constant
-    is_copy = constant is not None and constant is not array and file_of(constant) is not None
-    return COPY if is_copy else PLAIN, constants.place(
-        constant if is_copy and constant is not None else array, value.dtype
-    )
+    if constant is not None and constant is not array and file_of(constant) is not None:
+        return COPY, constants.place(constant, value.dtype)
+    return PLAIN, constants.place(array, value.dtype)
 
 
 def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:

@@ -17,6 +17,8 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_arrays",
         "test_processor_share",
         "test_imports",
+        "test_explanation",
+        "test_tracebacks",
     ),
     "serialize": (
         "test_recorded_graphs",
@@ -137,6 +139,8 @@ STAGES: dict[str, tuple[str, ...]] = {
     "runtime": (
         "test_recorded_calls",
         "test_runtime_parts",
+        "test_kept_programs",
+        "test_peaks",
         "test_kept_constants",
         "test_caches",
         "test_open_programs",

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import onegraph as og
+from onegraph._util.html_table import GREY, LONG, MAX_LINES, MAX_ROWS, Cell, html_table
 from onegraph.runtime.apart import Edge
 from onegraph.runtime.explanation import _ranges, _shares, _table, explained
 from onegraph.runtime.peaks import Peaks
@@ -129,3 +130,45 @@ def test_steps_of_the_same_parts_are_one_row():
 @pytest.mark.parametrize(("numbers", "text"), [((), ""), ((4,), "4"), ((0, 1, 2, 5, 7, 8), "0-2 5 7-8")])
 def test_numbers_in_order_are_ranges(numbers, text):
     assert _ranges(numbers) == text
+
+
+def test_tables_of_notebooks_have_what_they_are_given():
+    rows = [["<a>", "", Cell("1", GREY)], ["b", "", Cell("2", part=0.25)]]
+    side, cell = (
+        "text-align:{};padding:.25em .6em",
+        "text-align:{};vertical-align:top;white-space:pre-wrap;padding:.25em .6em",
+    )
+    heads = "".join(
+        f'<th style="{side.format(one)}">{name}</th>' for one, name in (("left", "x &amp; y"), ("right", "n"))
+    )
+    tinted = f"{cell.format('right')};background:{GREY}33;box-shadow:inset 3px 0 {GREY}"
+    bar = f"{cell.format('right')};background:linear-gradient(90deg,#4a90d988 25.00%,transparent 25.00%)"
+    lines = [("&lt;a&gt;", tinted, "1"), ("b", bar, "2")]
+    body = "".join(
+        f'<tr><td style="{cell.format("left")}">{first}</td><td style="{style}">{last}</td></tr>'
+        for first, style, last in lines
+    )
+    above = '<caption style="caption-side:top;text-align:left;white-space:pre-wrap;padding:.4em 0">c &lt; d</caption>'
+    table = f"<table>{above}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    found = html_table("c < d", ["x & y", "empty", "n"], rows, [2])
+    assert found == f'<div style="overflow-x:auto">{table}</div>'
+
+
+@pytest.mark.parametrize(("count", "more"), [(MAX_ROWS, ""), (MAX_ROWS + 1, "1"), (MAX_ROWS + 1000, "1,000")])
+def test_long_tables_of_notebooks_end(count, more):
+    found = html_table("c", ["x", "late"], [["r", "" if number < MAX_ROWS else "s"] for number in range(count)])
+    assert found.count("<tr>") == MAX_ROWS + 1
+    assert "late" not in found
+    assert (f"c\n{more} more rows are not shown<" in found) is bool(more)
+    assert ("more rows" in found) is bool(more)
+
+
+@pytest.mark.parametrize(("count", "is_hidden"), [(MAX_LINES, False), (MAX_LINES + 1, True), (MAX_LINES + 2, True)])
+@pytest.mark.parametrize("length", [LONG, LONG + 1])
+def test_long_cells_of_notebooks_open(count, is_hidden, length):
+    lines = ["<" * length, *["l<"] * (count - 1)]
+    found = html_table("", ["x"], [["\n".join(lines)]])
+    shown, rest = "&lt;" * length, "\n".join(["l&lt;"] * (count - 1))
+    folded = f"<details><summary>{shown}, and {count - 1} more</summary>{rest}</details></td>"
+    assert (folded if is_hidden else f"{shown}\n{rest}</td>") in found
+    assert ("min-width" in found) is (length > LONG)

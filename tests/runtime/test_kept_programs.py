@@ -1,4 +1,4 @@
-"""What a later process makes of a program is the program that was written: its memory, its steps, what is said of it."""
+"""What a later process makes of a program is the one that was written: its memory, its steps, what is said of it."""
 
 import numpy as np
 import pytest

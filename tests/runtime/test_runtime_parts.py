@@ -32,8 +32,9 @@ from onegraph.runtime.growing import SMALL, Growing
 from onegraph.runtime.joining import reason_of
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.op_by_op import OFTEN, OpByOp, _is_refused_by_numpy, _ranked
+from onegraph.runtime.open_parameters import Parameters
 from onegraph.runtime.open_program import _has_bytes_of, _is_like
-from onegraph.runtime.open_programs import OpenPrograms
+from onegraph.runtime.open_programs import MOST, MOST_FAILURES, MOST_UNUSED, OpenPrograms
 from onegraph.runtime.overwriting import overwriting, possible_overs
 from onegraph.runtime.program_cache import dispatch
 from onegraph.runtime.program_call import ProgramCall
@@ -42,6 +43,7 @@ from onegraph.runtime.program_writer import SMALL_BYTES, _constant, _Constants, 
 from onegraph.runtime.repeat import NONE_RAN, OpenRepeat, Repeat, Slice, may_repeat
 from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
+from onegraph.runtime.staged import Staged
 from onegraph.runtime.state import State
 from onegraph.runtime.subprograms import Control
 
@@ -367,6 +369,165 @@ def test_programs_with_open_sizes_take_what_fits_one_of_them(forms, shape, takes
     assert programs.takes({"x": shape}) is takes
 
 
+class Forms:
+    """Open programs whose forms and programs are made by what ``made`` and ``sized`` say: None, or an error."""
+
+    def __init__(self, patch, options=None, steps=1, **shapes):
+        graph, self.made, self.sized, self.asked, self.steps = og.Graph(), [], [], [], steps
+        ends = [graph.input(name, "f32", shape) for name, shape in shapes.items()]
+        graph.output("result", graph.relu(ends[0]))
+        self.threads, found = 4, self
+
+        def raised(errors):
+            if errors and (error := errors.pop(0)) is not None:
+                raise error
+
+        class Form:
+            def __init__(self, parameters, dims, make, options, shared, like, arenas):
+                found.asked.append((parameters, dims))
+                raised(found.made)
+                self.parameters, self.threads, self.like = parameters, found.threads, "the first"
+                self.schedule = SimpleNamespace(steps=range(found.steps))
+
+            def fits(self, sizes):
+                return max(sizes) < 50
+
+        class Sized:
+            def __init__(self, form, sizes, make):
+                raised(found.sized)
+                self.form, self.sizes, self.compiled = form, sizes, 2
+
+        patch.setattr(open_programs, "OpenProgram", Form)
+        patch.setattr(open_programs, "SizedProgram", Sized)
+        patch.setattr(open_programs, "thread_state", lambda: self.threads)
+        chosen = CompileOptions("fusion", True, "strict", None)._replace(**(options or {}))
+        self.programs = OpenPrograms(graph, lambda shapes, room=0: (shapes, room), chosen, None)
+
+    def program(self, *shapes, room=0):
+        return self.programs.program(dict(zip("xy", shapes, strict=False)), room)
+
+
+@pytest.mark.parametrize("room", [0, 9])
+def test_dims_that_may_change_are_the_sizes_of_a_program(room, monkeypatch):
+    forms = Forms(monkeypatch, x=None, y=(None, 3))
+    assert forms.program((4, 3), (4, 3), room=room) is None
+    found = forms.program((4, 5), (6, 3), room=room)
+    dims, is_open = [4, 5, 6, 3] + [room] * (room > 0), [True, True, True, False] + [True] * (room > 0)
+    assert forms.asked == [(Parameters.of(dims, is_open, int(room > 0)), dims)]
+    assert (found.sizes, found.form.like) == ([4, 5, 6] + [room] * (room > 0), None)
+    programs = forms.programs
+    assert (programs.reused, programs.partitions, programs.reason, programs.error) == (0, 0, "", None)
+    again = forms.program((7, 5), (7, 3), room=room)
+    assert (again.form, again.sizes[:3]) == (found.form, [7, 5, 7])
+    assert (programs.reused, programs.partitions, len(forms.asked)) == (1, 2, 1)
+    for shapes, takes in (((7, 8), (9, 3)), True), (((7, 8), (9, 4)), False), (((70, 8), (9, 3)), False):
+        assert programs.takes(dict(zip("xy", shapes, strict=True)), room) is takes
+    assert not programs.takes({"x": (7, 8, 1), "y": (9, 3)}, room)
+    forms.threads = 3
+    assert forms.program((7, 5), (7, 3), room=room).form is not found.form
+    programs.forget()
+    assert not programs._forms
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"policy": "debug"}, "the policy is not fusion"),
+        ({"reproducible": True}, "the program is reproducible"),
+        ({"threads": {0: 1}}, "numbers of threads are stated for partitions"),
+        ({"threads": 2}, ""),
+    ],
+)
+def test_options_keep_sizes_from_being_open(options, reason, monkeypatch):
+    forms = Forms(monkeypatch, options, x=(None, 3))
+    found = [forms.program((size, 3)) is not None for size in (4, 5, 6)]
+    assert (found, forms.programs.reason) == ([False, not reason, not reason], reason)
+
+
+def test_dims_of_one_are_no_sizes(monkeypatch):
+    forms = Forms(monkeypatch, x=(None, 3))
+    assert [forms.program((size, 3)) for size in (1, 0, 1)] == [None] * 3
+    assert not forms.asked
+
+
+REFUSED_SIZES, MISTAKE = open_programs.NoParametersError("refused"), KeyError("mistake")
+
+
+def test_programs_that_refuse_open_sizes_are_tried_some_times(monkeypatch):
+    forms = Forms(monkeypatch, x=(None, 3))
+    forms.made = [REFUSED_SIZES, og.ArgumentError("wrong"), None, *[REFUSED_SIZES] * 9]
+    found = [forms.program((size, 3)) is not None for size in (4, 5, 6, 7, *range(60, 70))]
+    assert found == [False, False, False, True, *[False] * 10]
+    assert len(forms.asked) == 3 + MOST_FAILURES
+    assert (forms.programs.reason, forms.programs.error) == ("refused", None)
+
+
+@pytest.mark.parametrize("of_form", [True, False])
+def test_mistakes_end_programs_with_open_sizes(of_form, monkeypatch):
+    forms = Forms(monkeypatch, x=(None, 3))
+    forms.made, forms.sized = ([MISTAKE], []) if of_form else ([], [None, MISTAKE])
+    found = [forms.program((size, 3)) is not None for size in range(4, 9)]
+    assert found == [False, not of_form, False, False, False]
+    assert (len(forms.asked), forms.programs.reason, forms.programs.error) == (1, "KeyError: 'mistake'", MISTAKE)
+
+
+@pytest.mark.parametrize("of_form", [True, False])
+def test_a_lack_of_memory_reaches_the_caller(of_form, monkeypatch):
+    forms, error = Forms(monkeypatch, x=(None, 3)), og.OutOfMemoryError(plan.EXECUTE, 1, "no memory")
+    forms.made, forms.sized = ([error], []) if of_form else ([], [error])
+    forms.program((4, 3))
+    with pytest.raises(og.OutOfMemoryError):
+        forms.program((5, 3))
+
+
+def test_sizes_that_a_program_refuses_are_compiled_as_a_whole(monkeypatch):
+    forms = Forms(monkeypatch, x=(None, 3))
+    forms.sized = [None, REFUSED_SIZES, None]
+    found = [forms.program((size, 3)) is not None for size in (4, 5, 6, 7)]
+    assert found == [False, True, True, True]
+    assert len(forms.asked) == 2
+    assert (forms.programs.reused, len(forms.programs._forms)) == (1, 2)
+
+
+@pytest.mark.parametrize(("steps", "most"), [(1, MOST), (20_000, 2), (20_001, 1), (50_000, 1)])
+def test_programs_that_serve_one_size_each_are_made_no_more(steps, most, monkeypatch):
+    forms = Forms(monkeypatch, steps=steps, x=(None, 3))
+    found = [forms.program((size, 3)) is not None for size in (4, *range(60, 70))]
+    assert found == [False, *[False] * 10]
+    assert len(forms.asked) == MOST_UNUSED
+    assert forms.programs.reason == f"{MOST_UNUSED} programs in a row served one size each"
+    assert len(forms.programs._forms) == min(MOST_UNUSED, most)
+    for number in range(1, 2 * MOST):
+        forms.programs._unused = 0
+        forms.program((60, 3))
+        assert len(forms.programs._forms) == min(MOST_UNUSED + number, most)
+
+
+@pytest.mark.parametrize(
+    ("results", "apart"),
+    [
+        ("ab", True),
+        ("a", True),
+        ("aa", False),
+        ("ax", False),
+        ("ac", False),
+        ("av", True),
+        ("vv", False),
+        ("aw", False),
+        ("vx", False),
+        ("vc", False),
+    ],
+)
+def test_results_of_stages_share_no_memory(results, apart):
+    """With each other, an input or a constant; ``v`` is a view, and ``w`` one of the same memory as ``a``."""
+    arrays = {name: np.zeros(4) for name in "abxc"}
+    arrays.update(v=np.zeros(9)[2:6], w=arrays["a"][1:3])
+    staged = object.__new__(Staged)
+    staged._known = [arrays["c"]]
+    found = staged._is_apart({f"{place}": arrays[name] for place, name in enumerate(results)}, {"x": arrays["x"]})
+    assert found is apart
+
+
 @pytest.mark.parametrize(
     ("recipe", "threads", "used"), [("small", 2, 4), ("large", 2, 2), ("large", None, 4), ("other", 2, 2)]
 )
@@ -562,17 +723,6 @@ def test_kinds_of_partitions_share_one_that_takes_all_constants():
     assert asked == [[1, 2, 3], [5, 6]]
     ids = [*map(id, made)]
     assert [ids.index(one) for one in ids] == [0, 1, 2, 0, 4, 5]
-
-
-def test_the_last_program_with_open_sizes_stays_however_many_steps_it_has(monkeypatch):
-    monkeypatch.setattr(open_programs, "MOST_STEPS", 0)
-    graph = og.Graph()
-    x = graph.input("x", "f32", (None, 64))
-    graph.output("y", graph.matmul(x, graph.constant(np.ones((64, 64), F32))))
-    model = graph.compile()
-    for rows in (70, 80, 90):
-        model(np.ones((rows, 64), F32))
-    assert len(model._programs._open._forms) == 1
 
 
 def test_caches_of_one_capacity_are_taken_if_one_of_them_has_room():
