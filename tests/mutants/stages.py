@@ -19,6 +19,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_imports",
         "test_explanation",
         "test_tracebacks",
+        "test_worker_process",
     ),
     "serialize": (
         "test_recorded_graphs",
