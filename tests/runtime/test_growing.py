@@ -10,7 +10,18 @@ from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.builder.graph import DataGraph
 from onegraph.opset.shapes import dense_strides
 from onegraph.runtime.arguments import value_inputs
-from onegraph.runtime.growing import AHEAD, SMALL, SPARE, Growing, Growth, capacity_of, growths_of, room_for
+from onegraph.runtime.growing import (
+    AHEAD,
+    SMALL,
+    SPARE,
+    Growing,
+    Grown,
+    Growth,
+    Room,
+    capacity_of,
+    growths_of,
+    room_for,
+)
 
 
 def known_capacity(shape, strides, axis):
@@ -130,3 +141,61 @@ def test_inputs_that_set_shapes_are_vectors_or_numbers():
     graph.output("z", host(graph, "Reshape", x, rank))
     graph.input("unread", og.s64, (2,))
     assert value_inputs(graph) == ("batch", "rank")
+
+
+def caches(tokens, total=None):
+    """Two caches, of which one has nothing outside of its tokens."""
+    graph = DataGraph()
+    for name, batch in (("key", 2), ("value", 1)):
+        past, new = graph.input(name, og.f32, (batch, tokens, 4)), graph.input(f"new_{name}", og.f32, (batch, total, 4))
+        graph.output(f"present_{name}", graph.concat(past, new, axis=1))
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("tokens", "more", "room", "longer"),
+    [
+        (3, 2, 9, 9),
+        (3, 6, 9, 9),
+        (3, 7, 9, room_for(10)),
+        (3, 1, 3, room_for(4)),
+        (3, None, 9, None),
+        (None, 1, 9, None),
+    ],
+)
+def test_caches_are_laid_out_in_memory_with_room(tokens, more, room, longer):
+    growing, graph = Growing(caches(None, 1)), caches(tokens, more)
+    before = {name: tensor for side in (graph.inputs, graph.outputs) for name, tensor in side.items()}
+    assert growing.laid_out(graph, room) is graph
+    after = {**graph.inputs, **graph.outputs}
+    strides = {name: tensor.strides for name, tensor in after.items() if tensor.strides is not None}
+    wanted = {"key": (4 * room, 4, 1), "present_key": longer and (4 * longer, 4, 1)}
+    assert strides == (wanted if longer else {})
+    assert all(after[name] is tensor for name, tensor in before.items() if name not in strides)
+    assert all((after[name].id, after[name].shape) == (before[name].id, before[name].shape) for name in strides)
+    assert graph.ops[0].inputs[0] is before["key"]
+    assert graph.tensor("key") is after["key"]
+
+
+@pytest.mark.parametrize(
+    ("span", "size", "memory", "alone", "moved", "found"),
+    [
+        (64, 64, True, True, 0, True),
+        (65, 64, True, True, 0, False),
+        (64, 64, False, True, 0, False),
+        (64, 64, True, False, 0, False),
+        (64, 64, True, True, 1, False),
+    ],
+)
+def test_an_array_lies_behind_the_beginning_of_its_memory(span, size, memory, alone, moved, found):
+    whole = np.zeros(128, np.uint8)
+    row = whole[16 + 4 * moved :]
+    past = np.ndarray((2,), np.float32, row.base, 16 + 4 * moved)
+    others = [] if alone else [whole[:1]]
+    del row
+    room = Room(lambda: past.base if memory else past, 16, size)
+    present = room.shared(Grown(np.dtype(np.float32), (4,), (8,), span, 99), past, 1)
+    assert (present is not None) is found
+    assert present is None or (present.shape, present.strides, present.base is past.base) == ((4,), (8,), True)
+    assert present is None or present.ctypes.data == past.ctypes.data
+    del others
