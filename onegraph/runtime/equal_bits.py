@@ -14,6 +14,7 @@ from ..compiler.steps import CompiledStep
 from ..ir.op import Array
 from ..native.library import address_of
 from ..opset.dtypes import DataType
+from .placement import span
 from .plan import Plan, PlanSource
 
 # Elements of results to compare. Few sums that differ in f32 still differ after rounding to 16 bits.
@@ -78,9 +79,8 @@ def _chosen(parts: int) -> list[int]:
 
 
 def _memory_of(value: Value) -> Array:
-    """Zeroed memory for a value, in bytes."""
-    reach = 1 + sum(dim * stride for dim, stride in zip(value.shape, value.strides, strict=True))
-    return aligned_empty((reach * value.dtype.numpy.itemsize,), np.dtype(np.uint8))
+    """Memory for a value, in bytes."""
+    return aligned_empty((span(value),), np.dtype(np.uint8))
 
 
 def _view(block: Array, value: Value, dtype: np.dtype[np.generic]) -> Array:

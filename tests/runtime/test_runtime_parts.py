@@ -1,6 +1,7 @@
 """Parts of the runtime on both sides of their conditions."""
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -309,38 +310,145 @@ def test_numbers_that_forms_of_a_step_are_compared_on(dtype, is_positive, bounds
     assert bool(drawn.min() < 0) is (bounds[0] < 0)
 
 
-class Comparison:
-    """A step with one input, whose result is written by ``write`` in its own form and in the canonical one."""
+class Own(NamedTuple):
+    n_inputs: int
+    pieces: object
+    shifts: object
+    part: object = None
 
-    def __init__(self, shape, patch, write, parts=1):
-        self.filled, ends = [], [value(shape=shape), value(shape=shape)]
-        step = SimpleNamespace(n_inputs=1, pieces=(0, 1), _replace=lambda **_: step)
+
+class Comparison:
+    """A step with two inputs and two results, which ``write`` writes in its own form and in the canonical one."""
+
+    def __init__(self, shape, patch, write, parts=1, dtypes=("f32", "f32")):
+        self.filled, self.planned = [], []
+        ends = [value(shape=shape), value(shape=(1, 2)), *[value(dtype, shape) for dtype in dtypes]]
+        step = Own(2, (9, 4, 3, 8), (1, 1, 1, 1))
         self.case = SimpleNamespace(
-            step=step, tensors=ends, parts=parts, divided=[parts > 1] * 2, threads=1, canonical=lambda part: step
+            step=step,
+            tensors=ends,
+            parts=parts,
+            divided=[parts > 1] * 4,
+            threads=3,
+            canonical=lambda part: step._replace(pieces=(0, 1, 2, 3), part=part),
         )
-        patch.setattr(equal_bits, "_fill", lambda *_, is_positive: self.filled.append(is_positive))
-        patch.setattr(equal_bits, "_moved", lambda step, *_: step)
+        patch.setattr(equal_bits, "_fill", lambda _, end, seed, *, is_positive: self.filled.append((seed, is_positive)))
 
         def plan(steps, threads, memory):
-            return SimpleNamespace(n_steps=1, run_steps=lambda *_: write(memory, len(self.filled)))
+            self.planned.append(([(one.part, [*one.pieces], one.shifts) for one in steps], threads))
+            self.size = len(memory)
+            is_own = len(self.planned) == 1
+            return SimpleNamespace(n_steps=5, run_steps=lambda *ran: write(memory, is_own, len(self.filled) // 2, ran))
 
         patch.setattr(equal_bits, "_plan", plan)
 
 
-@pytest.mark.parametrize(("shape", "draws"), [((2, 1 << 13), 2), ((2, 100), 32), ((1, 1 << 12), 2)])
-def test_steps_are_compared_on_positive_numbers_and_on_both_signs(shape, draws, monkeypatch):
-    comparison = Comparison(shape, monkeypatch, lambda *_: None)
+# The dims and data types of results, how many parts there are, and how often numbers are drawn; 200 numbers are enough.
+DRAWS = [
+    ((2, 100), ("f32", "f32"), 1, 2),
+    ((1, 101), ("f32", "f32"), 1, 2),
+    ((1, 50), ("f32", "f32"), 1, 2),
+    ((1, 49), ("f32", "f32"), 1, 3),
+    ((1, 10), ("f32", "s32"), 1, 7),
+    ((2, 100), ("f32", "bf16"), 1, 3),
+    ((2, 100), ("bf16", "f32"), 1, 3),
+    ((8, 10), ("f32", "f32"), 4, 3),
+    ((2, 10), ("f32", "f32"), 2, 5),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtypes", "parts", "draws"), DRAWS)
+def test_steps_are_compared_on_positive_numbers_and_on_both_signs(shape, dtypes, parts, draws, monkeypatch):
+    monkeypatch.setattr(equal_bits, "ENOUGH", {2: 1000})
+    monkeypatch.setattr(equal_bits, "ENOUGH_OTHERS", 200)
+    monkeypatch.setattr(equal_bits, "MOST_DRAWS", 7)
+    monkeypatch.setattr(equal_bits, "MOST_PARTS", 2)
+    ran = []
+    comparison = Comparison(shape, monkeypatch, lambda *given: ran.append(given[3]), parts, dtypes)
     assert agrees(comparison.case)
-    assert comparison.filled == [True, False] * (draws // 2)
+    assert comparison.filled == [(4 * draw + port, draw % 2 == 0) for draw in range(draws) for port in range(2)]
+    assert ran == [(0, 5)] * 2 * draws
+    (own, own_threads), (canonical, threads) = comparison.planned
+    assert (own, own_threads, threads, comparison.size) == ([(None, [0, 1, 2, 3], ())], 3, 1, 6)
+    assert [(pieces, shifts) for _, pieces, shifts in canonical] == [([0, 1, 4, 5], (1, 1, 1, 1))] * min(parts, 2)
+    assert [part for part, *_ in canonical] == equal_bits._chosen(parts)
 
 
-@pytest.mark.parametrize(("place", "draw", "agree"), [(1, 1, False), (2, 2, False), (0, 1, True)])
-def test_one_bit_tells_forms_of_a_step_apart(place, draw, agree, monkeypatch):
-    def write(memory, count):
-        if count == draw:
-            memory[place][0] = 1
+# In which memory a bit is written, in which draw and form, and whether the forms agree.
+BITS = [
+    (2, 1, True, False),
+    (3, 2, True, False),
+    (4, 2, False, False),
+    (5, 1, False, False),
+    (0, 1, True, True),
+    (1, 1, False, True),
+]
+
+
+@pytest.mark.parametrize(("place", "draw", "is_own", "agree"), BITS)
+def test_one_bit_tells_forms_of_a_step_apart(place, draw, is_own, agree, monkeypatch):
+    def write(memory, own, count, ran):
+        if (own, count) == (is_own, draw):
+            memory[place][-1] = 1
 
     assert agrees(Comparison((2, 100), monkeypatch, write).case) is agree
+
+
+def test_what_a_form_does_not_write_is_zero(monkeypatch):
+    def write(memory, own, count, ran):
+        if own or count == 1:
+            memory[3 if own else 5][:] = 1
+
+    assert not agrees(Comparison((2, 100), monkeypatch, write).case)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_chosen_parts_of_results_are_compared(part, monkeypatch):
+    monkeypatch.setattr(equal_bits, "MOST_PARTS", 2)
+
+    def write(memory, own, count, ran):
+        if own:
+            memory[2].view(F32).reshape(4, 2, 10)[part, 1, 9] = 1
+
+    chosen = equal_bits._chosen(4)
+    assert len(chosen) == 2
+    assert agrees(Comparison((8, 10), monkeypatch, write, parts=4).case) is (part not in chosen)
+
+
+def test_steps_of_a_comparison_lie_in_the_memory_that_it_fills(monkeypatch):
+    made, bound = [], []
+
+    class Source:
+        def __init__(self, steps, places, n_slots, limit, pages):
+            made.append((steps, places, n_slots, limit, pages))
+
+    class Made:
+        def __init__(self, source):
+            made.append(source.threads)
+
+        def bind(self, slot, address):
+            bound.append((slot, address))
+
+    monkeypatch.setattr(equal_bits, "PlanSource", Source)
+    monkeypatch.setattr(equal_bits, "Plan", Made)
+    memory = [np.zeros(4), np.zeros(4)]
+    equal_bits._plan(["one", "two", "three"], 2, memory)
+    assert made == [(["one", "two", "three"], {0: (1, 0), 1: (2, 0)}, 3, 2, {}), [2, 2, 2]]
+    assert bound == [(1, memory[0].ctypes.data), (2, memory[1].ctypes.data)]
+
+
+@pytest.mark.parametrize("constant", [None, np.arange(6, dtype=F32)])
+def test_values_of_a_comparison_have_gaps_and_constants(constant):
+    end = value(shape=(2, 3))._replace(strides=(5, 2), constant=constant)
+    block = equal_bits._memory_of(end)
+    block.fill(0)
+    assert block.nbytes >= 4 * (1 + 5 + 4)
+    equal_bits._fill(block, end, 3, is_positive=True)
+    wanted = _numbers(end, 3, True) if constant is None else constant.reshape(2, 3)
+    assert np.array_equal(equal_bits._bits(block, end), wanted.view(np.uint32))
+    numbers = block[:40].view(F32)
+    assert [numbers[5 * row + 2 * column] for row in range(2) for column in range(3)] == wanted.ravel().tolist()
+    assert not numbers[[1, 3, 6, 8]].any()
 
 
 def form(sizes, fits, steps=1):
