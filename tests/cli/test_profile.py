@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import onegraph as og
 from onegraph._util.html_table import RED
 from onegraph.compiler.arithmetic import flops
 from onegraph.compiler.report import PartitionReport, Report, partition_lines
-from onegraph.runtime import implementation_names
+from onegraph.runtime import implementation_names, measuring
 from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace
 
 # The fusions and kernels of the library are compared.
@@ -367,11 +368,93 @@ def test_long_cells_open_on_click():
         assert reason == "why\nhow"
 
 
-def test_long_tables_are_cut():
-    one = PartitionReport(0, "oneDNN", ("A",), ("a",))
-    html = Report("oneDNN", "fusion", "strict", (one,) * 303)._repr_html_()
-    assert html.count("<tr>") == 1 + 300
-    assert "3 more rows are not shown" in html
+# Measuring ------------------------------------------------------------------------------------------------------------
+
+
+def product_and_more():
+    g = og.Graph()
+    y = g.matmul(g.input("x", og.f32, (2, 3)), g.input("w", og.f32, (3, 4)), name="m")
+    g.output("y", g.abs(y, name="a"))
+    return g
+
+
+class Clock:
+    """A clock that moves when something runs, and the frame of a program whose steps run."""
+
+    def __init__(self, patch):
+        self.now, self.released, self.ran = 100.0, [], []
+        patch.setattr(measuring, "perf_counter", lambda: self.now)
+        self.frame = SimpleNamespace(
+            plan=SimpleNamespace(n_steps=4, time=self.time),
+            ending=SimpleNamespace(n_steps=1),
+            parts=(range(2), "numpy", range(2, 3)),
+            run_numpy=lambda part: self.run(part, 8),
+            bind=lambda arrays: self.run(arrays, 0),
+            run=lambda results: self.run(results, 1000),
+        )
+
+    def run(self, what, seconds):
+        self.ran.append(what)
+        self.now += seconds
+
+    def time(self, first, last):
+        taken = [2.0 ** (number - 1) * (2 if len(self.ran) > 3 else 1) for number in range(first, last)]
+        self.now += sum(taken) + 5  # what the call takes besides the steps
+        return taken
+
+
+def test_times_of_steps_are_those_of_their_partitions(monkeypatch):
+    clock, graph = Clock(monkeypatch), product_and_more()
+    notes = [1, 0, 2, 1, 0]
+    program = SimpleNamespace(
+        check_out=lambda: clock.frame,
+        give_back=clock.released.append,
+        step_notes=notes,
+        whole_graph=lambda: graph,
+    )
+    reports = [
+        PartitionReport(0, "kernel", ("Abs",), ("a",), threads=2),
+        PartitionReport(1, "oneDNN", ("MatMul", "Abs"), ("m", "a"), threads=0, implementation="i"),
+        PartitionReport(2, "host", ("Other",), ("o",)),
+    ]
+    found = measuring.measure(program, reports, "arrays", "results", 2)
+    assert clock.ran == ["arrays", "results", "numpy", "numpy"]
+    assert clock.released == [clock.frame]
+    # Steps take 0.5, 1, (numpy) 8, 2 and 4 seconds in the first run, and those of the second part twice that later.
+    first, second = found._spans.runs
+    assert first == [(1100.0, 2.5), (1100.5, 5.0), (1106.5, 8)]
+    assert [seconds for _, seconds in second] == [2.5 + 2, 5.0 + 4, 8]
+    rows = {row.index: row for row in found.rows}
+    assert [row.index for row in found.rows] == [1, 0, 2]
+    assert (rows[1].seconds, rows[1].shortest, rows[0].seconds, rows[0].shortest) == (3.5, 2.5, 7.0, 5.0)
+    assert rows[1].share == 3.5 / 18.5
+    assert rows[1].gflops == 2 * 24 / 3.5 * 1e-9
+    assert (rows[0].gflops, rows[2].gflops) == (None, None)
+    assert (rows[1].threads, rows[0].threads, rows[2].threads) == (0, 2, None)
+    assert (rows[1].implementation, rows[1].executor, found.runs) == ("i", "oneDNN", 2)
+    assert found._spans.limit >= 1
+
+
+def test_profiles_of_stages_are_joined():
+    def profile(index, seconds, limit):
+        row = ProfileRow(index, ("A 'a'",), "oneDNN", 0, seconds, seconds, 1.0, None, 1e9)
+        return Profile([row], 2, Spans([[(seconds, seconds)], [(9, seconds)]], limit))
+
+    found = measuring.joined(profile(0, 1.0, 2), profile(1, 3.0, 4), 5)
+    assert [(row.index, row.seconds, row.share) for row in found.rows] == [(0, 1.0, 0.25), (6, 3.0, 0.75)]
+    assert found._spans == Spans([[(1.0, 1.0), (3.0, 3.0)], [(9, 1.0), (9, 3.0)]], 4)
+    assert found.runs == 2
+    nothing = measuring.joined(profile(0, 0.0, 1), profile(0, 0.0, 1), 1)
+    assert [row.share for row in nothing.rows] == [0, 0]
+
+
+def test_what_numpy_runs_as_a_whole_is_measured(monkeypatch):
+    clock, report = Clock(monkeypatch), PartitionReport(0, "host", ("MatMul", "Other"), ("m", "o"))
+    times = iter([2, 4, 3])
+    found = measuring.measure_heads(product_and_more(), report, lambda: clock.run("numpy", next(times)), 3)
+    (row,) = found.rows
+    assert (row.seconds, row.shortest, row.share, row.gflops) == (3, 2, 1, 48 / 3 * 1e-9)
+    assert found._spans.runs == [[(100, 2)], [(102, 4)], [(106, 3)]]
 
 
 # Traces ---------------------------------------------------------------------------------------------------------------

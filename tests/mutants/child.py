@@ -38,12 +38,18 @@ def replace(module: str, source: str) -> None:
 
 
 class Trial:
-    """A process that runs tests with a mutant; it begins at once."""
+    """A process that runs tests with a mutant; it begins at once.
+
+    Args:
+        mutant: the mutant.
+        tests: names of tests.
+        seconds: that they may take on a machine that does nothing else.
+    """
 
     def __init__(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> None:
         source = ast.unparse(mutated((PACKAGE / mutant.module).read_text(), mutant))
         self.mutant = mutant
-        self._end = time.monotonic() + seconds
+        self._end = time.monotonic() + seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         self._child = os.fork()
         if not self._child:
             os._exit(_run(mutant.module, source, tests))
