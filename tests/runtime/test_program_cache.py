@@ -3,6 +3,7 @@
 import itertools
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from helpers.executables import at_once, filled, in_a_process, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.runtime import compiled_program, executable, open_program, program_cache, slow_call
+from onegraph.runtime import compiled_program, executable, open_program, program_cache, program_finder, slow_call
+from onegraph.runtime.plan import EXECUTE
 from onegraph.runtime.program_cache import Counter, Entry, ProgramCache
+from onegraph.runtime.program_finder import ProgramFinder
+from onegraph.runtime.quick_call import decline
 
 F32 = np.float32
 
@@ -401,3 +405,124 @@ def test_a_cleared_cache_has_no_program():
     assert (model.cache_info().size, model.cache_info().evictions) == (0, 2)
     model(filled(2))
     assert (model.cache_info().size, model.cache_info().misses) == (1, 3)
+
+
+# Parts of a finder ----------------------------------------------------------------------------------------------------
+
+
+def finder_of(**parts):
+    """A finder with some of its parts."""
+    growing = SimpleNamespace(growths=(), grown=3, moved=4)
+    finder = SimpleNamespace(
+        _is_static=False,
+        value_inputs=(),
+        op_by_op=None,
+        cache=ProgramCache(9),
+        _interface=SimpleNamespace(state=None, growing=growing),
+    )
+    vars(finder).update(parts)
+    return finder
+
+
+OPEN = SimpleNamespace(reused=1, partitions=2, reason="because", takes=lambda shapes, room: shapes["x"][0] + room < 9)
+STATEFUL = SimpleNamespace(state="s", growing=SimpleNamespace(growths=(), grown=3, moved=4))
+# Parts of a finder, how many programs it has made, and what is said of its programs with open sizes.
+TOLD = [
+    ({"_open": OPEN}, 1, (1, 2, "because")),
+    ({"_open": OPEN, "_is_static": True}, 3, (0, 0, "")),
+    ({}, 3, (0, 0, "")),
+    ({"value_inputs": ("x", "y")}, 2, (0, 0, "the contents of 'x', 'y' set a shape")),
+    ({"value_inputs": ("x",)}, 1, (0, 0, "")),
+    ({"value_inputs": ("x",), "_is_static": True}, 2, (0, 0, "")),
+    ({"_interface": STATEFUL}, 2, (0, 0, "the graph has variables")),
+]
+
+
+@pytest.mark.parametrize(("parts", "misses", "told"), TOLD)
+def test_why_programs_serve_no_other_sizes_is_told(parts, misses, told):
+    finder = finder_of(**parts)
+    for number in range(misses):
+        finder.cache.find(number, lambda: Entry(None, decline))
+    info = ProgramFinder.info(finder)
+    assert (info.reused, info.partitions, info.reason) == told
+    assert (info.grown, info.moved, info.misses) == (3, 4, misses)
+
+
+@pytest.mark.parametrize(
+    ("parts", "arrays", "has"),
+    [
+        ({}, (np.zeros(2),), False),
+        ({"op_by_op": SimpleNamespace(is_open=True), "_is_static": True}, (np.zeros(2),), False),
+        ({"op_by_op": SimpleNamespace(is_open=False), "_is_static": True}, (np.zeros(3),), True),
+        ({"op_by_op": SimpleNamespace(is_open=False)}, (np.zeros(2),), True),
+        ({"op_by_op": SimpleNamespace(is_open=False)}, (np.zeros(3),), False),
+        ({"op_by_op": SimpleNamespace(is_open=False)}, ([1, 2],), True),
+        ({"op_by_op": SimpleNamespace(is_open=False), "growths": (1,)}, (np.zeros(3),), True),
+    ],
+)
+def test_calls_have_a_program_as_far_as_shapes_tell(parts, arrays, has):
+    growths = parts.pop("growths", ())
+    finder = finder_of(**parts)
+    finder._interface.growing.growths = growths
+    finder.cache.find(((2,),), lambda: Entry(None, decline))
+    assert ProgramFinder._has_program(finder, arrays) is has
+
+
+@pytest.mark.parametrize(
+    ("arrays", "room", "made", "parts"),
+    [
+        ((np.zeros((3, 2), F32), np.zeros(1, F32)), 0, True, {}),
+        ((np.zeros((3, 2), F32), np.zeros(1, F32)), 6, False, {}),
+        ((np.zeros((3, 2), F32), np.zeros(1, F32)), 5, True, {}),
+        ((np.zeros((9, 2), F32), np.zeros(1, F32)), 0, False, {}),
+        ((np.zeros((3, 2), F32),), 0, False, {}),
+        ((np.zeros((3, 2), F32), np.zeros(1, F32), np.zeros(1, F32)), 0, False, {}),
+        ((np.zeros((3, 2), F32), [0.0]), 0, False, {}),
+        ((np.zeros((3, 2), F32), np.ma.zeros(1, F32)), 0, False, {}),
+        ((np.zeros((3, 2), F32), np.zeros(1)), 0, False, {}),
+        ((np.zeros((3, 2), F32), np.zeros(1, F32)), 0, True, {"free_frames": ["one"]}),
+        ((np.zeros((3, 2), F32), np.zeros(1, F32)), 0, True, {"quick": decline}),
+    ],
+)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_arrays_of_new_shapes_have_an_entry_where_sizes_are_open(arrays, room, made, parts, is_open):
+    graph = og.Graph()
+    for name, shape in (("x", (None, 2)), ("y", (None,))):
+        graph.input(name, og.f32, shape)
+    found, frames = [], [*parts.get("free_frames", ())]
+    program = SimpleNamespace(free_frames=frames, check_out=lambda: "new", give_back=frames.append)
+    entry = SimpleNamespace(program=program, quick=parts.get("quick", len))
+    finder = finder_of(graph=graph, find=lambda arrays, room: found.append((arrays, room)) or entry)
+    if is_open:
+        finder._open = OPEN
+    assert (ProgramFinder._new_entry(finder, arrays, room) is entry) is (made and is_open)
+    assert found == [(dict(zip("xy", arrays, strict=False)), room)] * (made and is_open)
+    is_quick = made and is_open and "quick" not in parts
+    assert frames == (["one"] if "free_frames" in parts else ["new"] * is_quick)
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+@pytest.mark.parametrize("kind", [og.StatusError, og.OutOfMemoryError])
+@pytest.mark.parametrize("function", [EXECUTE, "another"])
+def test_programs_are_dropped_after_a_failed_run(function, kind, is_static, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(program_finder, "give_up_constants", lambda: dropped.append("constants"))
+    finder = finder_of(
+        cache=SimpleNamespace(clear=lambda: dropped.append("programs")),
+        _shared=SimpleNamespace(partitions=SimpleNamespace(forget=lambda: dropped.append("partitions"))),
+        _open=SimpleNamespace(forget=lambda: dropped.append("sizes")),
+        _is_static=is_static,
+        _static="entry",
+        quick="quick",
+    )
+    with pytest.raises(kind) as raised:
+        raise kind(function, 1, "text")
+    assert ProgramFinder.recover(finder, raised.value) is raised.value
+    assert (raised.value.__traceback__ is None) is (function == EXECUTE)
+    if function != EXECUTE:
+        assert dropped == []
+    else:
+        first = ["constants"] if kind is og.OutOfMemoryError else []
+        assert dropped == [*first, "programs", "partitions", *["sizes"] * (not is_static)]
+    is_new = is_static and function == EXECUTE
+    assert (finder._static, finder.quick) == ((None, decline) if is_new else ("entry", "quick"))
