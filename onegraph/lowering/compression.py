@@ -103,14 +103,15 @@ class _Compression(Generic[AnyGraph]):
         if base_of(schema_of(op)).kind != "MatMul" or attrs.get("transpose_a"):
             return None
         weights, is_turned, src = op.inputs[1], bool(attrs.get("transpose_b")), inputs[0]
-        maker = None if weights is None else self._makers.get(weights.id)
+        assert weights is not None
+        maker = self._makers.get(weights.id)
         if maker is not None and maker.kind == "StaticTranspose" and _exchanges(maker):
             weights, is_turned = maker.inputs[0], not is_turned
-        if src is None or weights is None or weights.value is None:
+        assert src is not None
+        assert weights is not None
+        if weights.value is None or not src.shape or weights.value.ndim != 2:
             return None
         shape = weights.value.shape
-        if not src.shape or len(shape) != 2:
-            return None
         if weights.dtype not in NATIVE or src.dtype is not weights.dtype or prod(shape) < LEAST_SIZE:
             self.left.append(op.name)
             return None

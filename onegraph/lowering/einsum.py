@@ -80,10 +80,10 @@ def _summed(emit: Emitter, named: Named, remaining: str) -> Named:
 def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
     """The product of two terms, summed over the axes that no later term names."""
     (left, a), (right, b) = _summed(emit, first, later + second[1]), _summed(emit, second, later + first[1])
-    dims = {**_dims(left, a), **{name: dim for name, dim in _dims(right, b).items() if dim != 1}}
     inner = [name for name in a if name in b and name not in later]
     if not inner or any(_dims(left, a)[name] != _dims(right, b)[name] for name in a if name in b):
         return _elementwise(emit, (left, a), (right, b), later)
+    dims = {**_dims(left, a), **_dims(right, b)}
     batch = [name for name in a if name in b and name in later]
     rows, columns = [name for name in a if name not in b], [name for name in b if name not in a]
 

@@ -106,7 +106,8 @@ def flatten(emit: Emitter, src: Value, axis: int) -> Value:
     if shape is not None and None not in shape[axis:]:
         columns = prod(known_dims(shape[axis:]))
         rows = -1 if None in shape[:axis] else prod(known_dims(shape[:axis]))
-        return reshape(emit, src, numbers(rows, columns))
+        if rows >= 0 or columns:  # beside a dim of 0, no -1 says what the other one is
+            return reshape(emit, src, numbers(rows, columns))
     dims = emit.op("Shape", [src])
     ends = [
         emit.op("ReduceProd", [part, None], {"axes": [0], "keep_dims": True})
@@ -176,12 +177,18 @@ def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:
 
 def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
     """The sources along one axis; empty ones are left out."""
-    full = [source for source in sources if 0 not in (shape_of(source) or ())] or [*sources]
+    full = [source for source in sources if not _is_empty(source, axis)] or [*sources]
     if len(full) == 1:
         return full[0]
     dtype = dtype_of(full[0])
     edition = None if dtype in NATIVE and len(full) <= 64 else "host"
     return emit.op("Concat", full, {"axis": axis}, edition=edition)
+
+
+def _is_empty(source: Value, axis: int) -> bool:
+    """Whether a tensor has no elements along an axis; PyTorch also joins (0,) with tensors of other ranks."""
+    shape = shape_of(source) or ()
+    return shape == (0,) or 0 in shape[axis:][:1]
 
 
 def expand(emit: Emitter, src: Value, shape: Value | Sequence[int]) -> Value:

@@ -86,9 +86,9 @@ class Scale:
             raise Unsettled("the shape of the scale is unknown")
         if self.block and len(shape) == rank:
             return self._repeated(emit, value, of)
-        if not shape or rank < 2 or len(shape) != 1:
+        if len(shape) != 1 or rank == 1:
             return value
-        if shape[0] == 1:
+        if shape[0] == 1 or not rank:
             return reshape(emit, value, numbers())
         return reshape(emit, value, numbers(-1, *[1] * (rank - 1 - self.axis % rank)))
 

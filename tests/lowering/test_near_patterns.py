@@ -317,6 +317,7 @@ CASES = {
     "bags with a gap": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((0, 1), (2, 3))), None),
     "bags of two sizes": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((0, 1), (1, 3))), None),
     "bags of two kinds": ([TABLE, INDICES], lambda e, *x: bags(e, *x, kinds=("ReduceSum", "ReduceMax")), None),
+    "bags of no rows": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((1, 1), (1, 1))), None),
     "bags by steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=2), None),
     "bags without steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=0), AT_ONCE),
     "one bag": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((1, 3),)), None),

@@ -36,6 +36,7 @@ from onegraph.errors import OneGraphError
 from onegraph.frontends.onnx.precision import narrowed
 from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
+from onegraph.lowering.emitter import NotLowered
 from onegraph.opset import fusion_graphs, fusion_patterns
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
@@ -96,13 +97,13 @@ def lines_of(graph):
     yield f"{[*graph.inputs]} {ends}"
 
 
-def outcome(make, *arguments, **options):
-    """The lines of a graph or a text, or why there is none."""
+def outcome(make, *arguments, also=(), **options):
+    """The lines of a graph or a text, or why there is none: an error of the package, or another one that is meant."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = make(*arguments, **options)
-    except OneGraphError as error:
+    except (OneGraphError, *also) as error:
         return [f"{type(error).__name__}: {error}"]
     return [*lines_of(made)] if isinstance(made, og.Graph) else [str(made)]
 
@@ -239,12 +240,25 @@ def patterns():
 
 def rewritten():
     """Chains of ops that patterns may replace, and chains beside them."""
+    from tests.lowering import test_drawn_chains as chains
     from tests.lowering import test_near_patterns as cases
 
     for name in cases.CASES:
         plain = cases.built(name, with_patterns=False)
         for graph in (plain, *near(plain, Random(name), CHAINS)):
             yield name, outcome(cases.rewritten, graph)
+    for number in chains.CHAINS:
+        yield "drawn chains", outcome(chains.chain, number, with_patterns=True)
+
+
+def lowered():
+    """Drawn lowerings, of known dims and of unknown ones."""
+    from tests.lowering import test_drawn_lowerings as cases
+
+    for name in cases.CASES:
+        for number in cases.numbers_of(name):
+            for form in ("known", "open"):
+                yield name, outcome(cases.lowered, name, number, form, also=[NotLowered])
 
 
 def translations():
@@ -433,7 +447,7 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, kept_models, patterns, rewritten, specified),
+        *(gradients, nodes, models, kept_models, patterns, rewritten, lowered, specified),
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }
