@@ -67,7 +67,7 @@ def _fractions(axis: Axis, coordinates: str) -> tuple[int, int, int]:
         if not axis.is_ratio:
             step, divisor = step * share.denominator, axis.size * share.numerator - share.denominator
         return (1, 0, 1) if divisor == 0 else (divisor, step, divisor)
-    if coordinates == "pytorch_half_pixel" and axis.count == 1:
+    if coordinates == "pytorch_half_pixel" and count == 1 and size == axis.size:
         return 1, 0, 2
     # A half place is (index + 1/2) size / count - 1/2.
     return (size + count, 2 * size, 2 * count) if coordinates in HALF else (count, size, count)

@@ -145,6 +145,50 @@ def depthwise(e, x, axis=3, scales=(0.5, 0.25, 1.0, 2.0), zps=(1,) * 4, own=1, l
     return e.op("Convolution", [src, weights], attrs)
 
 
+def normal(e, x, form="NXC", unknown=None):
+    """A normalization by known vectors, or by unknown factors."""
+    count = x.shape[1 if form == "NCX" else -1]
+    vectors = [weights_of(count) ** 2 + 0.5 for _ in range(4)]
+    vectors[0] = vectors[0] if unknown is None else unknown
+    return e.op("BatchNormInference", [x, *vectors], {"epsilon": 1e-3, "data_format": form})
+
+
+def by_weights(e, x, columns=3, **attrs):
+    sizes = (columns, x.shape[-1]) if attrs.get("transpose_b") else (x.shape[-1], columns)
+    return e.op("MatMul", [x, weights_of(*sizes)], attrs)
+
+
+def branches(e, x, first=lambda e, one: one, second=lambda e, one: one, other=None, **attrs):
+    """The sum of two convolutions of one image, behind each of which may be more."""
+    made = pointwise(e, x, 3, 3, **attrs)
+    beside = pointwise(e, x, 3, 3, **attrs) if other is None else other
+    return e.op("Add", [first(e, made), second(e, beside)])
+
+
+def in_order(e, orders, *parts, axis=1):
+    """Transposes that are joined; None leaves a tensor as it is."""
+    turned = [one if order is None else mv.transpose(e, one, order) for one, order in zip(parts, orders, strict=True)]
+    return e.op("Concat", turned, {"axis": axis})
+
+
+def turned_pairs(e, x, near=False, own=2, sign=-1.0, axis=-1, whole=True):
+    """The numbers of pairs turned by angles, as exporters write it."""
+    size = x.shape[-1]
+    half = size // 2
+    ends = ((0, size, 2), (1, size, 2)) if near else ((0, half, 1), (half, size, 1))
+    first, second = (mv.slice_(e, x, [start], [end], [axis], [step]) for start, end, step in ends)
+    if whole:
+        cos, sin = (weights_of(1, 1, x.shape[2], size) for _ in range(2))
+        pairs = e.op("Concat", [el.multiply(e, second, f(sign)), first], {"axis": axis})
+        return el.add(e, el.multiply(e, x, cos), el.multiply(e, pairs, sin))
+    cos, sin = (weights_of(1, 1, x.shape[2], half) for _ in range(2))
+    real = el.binary(e, "Subtract", el.multiply(e, first, cos), el.multiply(e, second, sin))
+    imaginary = el.add(e, el.multiply(e, (first, second)[own - 1], cos), el.multiply(e, first, sin))
+    return e.op("Concat", [real, imaginary], {"axis": axis})
+
+
+TURN, PLAIN_IMAGE = (0, 2, 1), [(1, 4, 4, 3)]
+HEADS = [(1, 2, 3, 4)]
 PIXELS, IN_ROWS = ("u8", (1, 5, 5, 4)), ("u8", (1, 4, 5, 4))
 CODED_CONV = ["Dequantize", "Dequantize", *CONV]
 TABLE, INDICES = (5, 3), ("s64", (4,))
@@ -321,6 +365,79 @@ CASES = {
     "bags by steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=2), None),
     "bags without steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=0), AT_ONCE),
     "one bag": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((1, 3),)), None),
+    "norm before a product": ([(5, 4)], lambda e, x: by_weights(e, normal(e, x)), ["MatMul"]),
+    "norm of columns before a product": ([(5, 4)], lambda e, x: by_weights(e, normal(e, x, "NCX")), ["MatMul"]),
+    "norm of rows before a product": ([X], lambda e, x: by_weights(e, normal(e, x), transpose_b=True), ["MatMul"]),
+    "norm before a turned product": (
+        [(5, 4)],
+        lambda e, x: e.op("MatMul", [normal(e, x), weights_of(5, 3)], {"transpose_a": True}),
+        None,
+    ),
+    "norm by an unknown vector before a product": (
+        [(5, 4), (4,)],
+        lambda e, x, y: by_weights(e, normal(e, x, unknown=y)),
+        None,
+    ),
+    "norm behind a product": ([(5, 4)], lambda e, x: normal(e, by_weights(e, x)), ["MatMul", "Add"]),
+    "norm behind a turned product": (
+        [(5, 4)],
+        lambda e, x: normal(e, by_weights(e, x, transpose_b=True)),
+        ["MatMul", "Add"],
+    ),
+    "norm of columns behind a product": ([(5, 4)], lambda e, x: normal(e, by_weights(e, x), "NCX"), ["MatMul", "Add"]),
+    "norm of rows behind a product": ([X], lambda e, x: normal(e, by_weights(e, x)), ["MatMul", "Add"]),
+    "norm behind a product and a sum": (
+        [(5, 4)],
+        lambda e, x: normal(e, el.add(e, by_weights(e, x), weights_of(3))),
+        ["MatMul", "Add"],
+    ),
+    "norm behind a product and a row": (
+        [(5, 4)],
+        lambda e, x: normal(e, el.add(e, by_weights(e, x), weights_of(1, 3))),
+        None,
+    ),
+    "norm by an unknown vector behind a product": (
+        [(5, 4), (3,)],
+        lambda e, x, y: normal(e, by_weights(e, x), unknown=y),
+        None,
+    ),
+    "branches": (PLAIN_IMAGE, branches, CONV),
+    "branches of norms": (PLAIN_IMAGE, lambda e, x: branches(e, x, normal, normal), CONV),
+    "branches of one norm": (PLAIN_IMAGE, lambda e, x: branches(e, x, normal), CONV),
+    "branch of the image": (PLAIN_IMAGE, lambda e, x: branches(e, x, other=normal(e, x)), CONV),
+    "branch of a norm of channels first": (
+        [(1, 3, 4, 3)],
+        lambda e, x: branches(e, x, other=normal(e, x, "NCX")),
+        ["StaticTranspose", "BatchNormInference", "StaticTranspose", *CONV, "Add"],
+    ),
+    "branches of an unknown norm": (
+        [*PLAIN_IMAGE, (3,)],
+        lambda e, x, y: branches(e, x, lambda e, one: normal(e, one, unknown=y)),
+        None,
+    ),
+    "branches of two images": (
+        PLAIN_IMAGE * 2,
+        lambda e, x, y: branches(e, x, other=pointwise(e, y, 3, 3)),
+        None,
+    ),
+    "branches by steps": (PLAIN_IMAGE, lambda e, x: branches(e, x, strides=[2, 2]), CONV),
+    "branches and padding of their own": (PLAIN_IMAGE, lambda e, x: branches(e, x, auto_pad="SAME_UPPER"), None),
+    "join of transposes": ([(3, 3, 3)] * 2, lambda e, *x: in_order(e, [TURN] * 2, *x), ["Concat", "StaticTranspose"]),
+    "join of transposes along the last axis": (
+        [(3, 3, 3)] * 2,
+        lambda e, *x: in_order(e, [TURN] * 2, *x, axis=-1),
+        ["Concat", "StaticTranspose"],
+    ),
+    "join of two orders": ([(3, 3, 3)] * 2, lambda e, *x: in_order(e, [TURN, (2, 1, 0)], *x), None),
+    "join of a transpose and a tensor": ([(3, 3, 3)] * 2, lambda e, *x: in_order(e, [TURN, None], *x), None),
+    "turned halves": (HEADS, turned_pairs, ["Rotary"]),
+    "turned halves along the named axis": (HEADS, lambda e, x: turned_pairs(e, x, axis=3), ["Rotary"]),
+    "turned halves of an odd number": ([(1, 2, 3, 5)], turned_pairs, None),
+    "halves turned back": (HEADS, lambda e, x: turned_pairs(e, x, sign=1.0), None),
+    "neighbours instead of halves": (HEADS, lambda e, x: turned_pairs(e, x, near=True), None),
+    "halves by one angle": (HEADS, lambda e, x: turned_pairs(e, x, whole=False), ["Rotary"]),
+    "halves by one angle, mixed": (HEADS, lambda e, x: turned_pairs(e, x, whole=False, own=1), None),
+    "neighbours by one angle, joined": (HEADS, lambda e, x: turned_pairs(e, x, near=True, whole=False), None),
     "codes": ([CODED], in_codes, ["PackedMatMul"]),
     "codes in columns": ([CODED], lambda e, x: in_codes(e, x, turned=True), ["PackedMatMul"]),
     "codes with a bias": ([CODED], lambda e, x: in_codes(e, x, bias=True), ["PackedMatMul", "Add"]),

@@ -1,6 +1,8 @@
 """Places, neighbours and shares of resized axes, by hand and in plain loops over the formulas of ONNX."""
 
+import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import onegraph as og
 from onegraph._util.size_symbols import OpenSizes
 from onegraph.builder.graph import DataGraph
 from onegraph.lowering.emitter import Emitter, NotLowered, Unsettled, dtype_of
+from onegraph.lowering.open_resize import resized_open, resized_open_backward
+from onegraph.lowering.open_samples import has_open_places, open_means, open_nearest, open_taps
 from onegraph.lowering.resize import enlarged, resize
 from onegraph.lowering.resize_axes import Axis, Sampling, nearest, places, settled_sizes, shares_of
 from onegraph.transform.specialise import specialise
@@ -74,8 +78,9 @@ def shares_in_loops(axis, sampling):
         taps = {index: tap(sampling.mode, (index - at) * narrow, sampling.cubic) for index in range(-30, 60)}
         if sampling.exclude_outside:
             taps = {index: weight for index, weight in taps.items() if 0 <= index < axis.size}
+        total = math.fsum(taps.values())
         for index, weight in taps.items():
-            found[row, min(max(index, 0), axis.size - 1)] += weight / math.fsum(taps.values())
+            found[row, min(max(index, 0), axis.size - 1)] += weight / total
     return found
 
 
@@ -171,3 +176,102 @@ def test_axes_of_unknown_size_that_one_op_enlarges(rank, dtype, factors, mode, s
             mode,
             scales,
         )
+
+
+# Axes whose sizes a run may know alone; here they are known, so that the ops are computed at once.
+RATIOS = [Axis(size, count, count / size, is_ratio=True) for size, count in ((4, 8), (4, 3), (5, 13), (5, 1), (1, 4))]
+SCALED = [Axis(6, 3, 0.5), Axis(4, 10, 2.5), Axis(3, 7, 2.5), Axis(5, 1, 0.25)]
+COORDINATES = "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"
+ROUNDED = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round_prefer_ceil": lambda at: math.floor(at + Fraction(1, 2)),
+    "round_prefer_floor": lambda at: math.ceil(at - Fraction(1, 2)),
+}
+
+
+def exact_place(axis, index, coordinates):
+    """The place of an element of the result, as a fraction."""
+    scale = Fraction(axis.count, axis.size) if axis.is_ratio else Fraction(axis.scale)
+    if coordinates == "align_corners":
+        extent = scale * axis.size
+        return Fraction(0) if extent == 1 else index * (axis.size - 1) / (extent - 1)
+    if coordinates == "pytorch_half_pixel" and scale * axis.size == 1:
+        return Fraction(-1, 2)
+    return index / scale if coordinates == "asymmetric" else (index + Fraction(1, 2)) / scale - Fraction(1, 2)
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_ops_find_the_places_of_open_sizes(coordinates):
+    for axis, rounding in itertools.product([*RATIOS, *SCALED], ROUNDED):
+        sampling = Sampling("nearest", coordinates, rounding)
+        if has_open_places(axis, sampling):
+            exact = [ROUNDED[rounding](exact_place(axis, Fraction(at), coordinates)) for at in range(axis.count)]
+            wanted = [min(max(at, 0), axis.size - 1) for at in exact]
+            assert open_nearest(Emitter(DataGraph()), axis, sampling).tolist() == wanted
+        else:
+            assert (axis.is_ratio, coordinates) == (False, "half_pixel_symmetric")
+
+
+SAMPLINGS = [Sampling(mode, coordinates) for mode, coordinates in itertools.product(("linear", "cubic"), COORDINATES)]
+SAMPLINGS += [Sampling("cubic", cubic=-0.5), Sampling("cubic", exclude_outside=True)]
+SAMPLINGS += [
+    Sampling("linear", "asymmetric", exclude_outside=True),
+    Sampling("nearest"),
+    Sampling("nearest", "asymmetric"),
+]
+SAMPLINGS += [Sampling("nearest", name, "floor") for name in ("asymmetric", "pytorch_nearest", "pytorch_nearest_exact")]
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLINGS)), ids=map(str, SAMPLINGS))
+def test_axes_of_open_sizes_have_the_shares_of_the_formula(number):
+    """Forwards and backwards, along the first axis and the last one; every second axis of the table."""
+    sampling = SAMPLINGS[number]
+    for axis, place in zip([*RATIOS, *SCALED][number % 2 :: 2], itertools.cycle((0, 2)), strict=False):
+        if not axis.is_ratio and not has_open_places(axis, sampling):
+            continue
+        src = np.random.default_rng(0).standard_normal([axis.size if one == place else 3 for one in range(3)])
+        src, emit = src.astype(np.float32), Emitter(DataGraph())
+        matrix = shares_of(axis, sampling).matrix(axis.size)
+        if sampling.mode != "nearest":
+            matrix = shares_in_loops(axis, sampling)
+            taps = np.zeros_like(matrix)
+            for indices, shares in open_taps(emit, axis, sampling):
+                np.add.at(taps, (np.arange(axis.count), indices), shares)
+            np.testing.assert_allclose(taps, matrix, rtol=0, atol=1e-5)
+        found = resized_open(emit, src, {place: axis}, sampling)
+        wanted = np.moveaxis(np.tensordot(matrix, src, ([1], [place])), 0, place)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+        back = resized_open_backward(emit, found, {place: axis}, sampling)
+        wanted = np.moveaxis(np.tensordot(matrix, found, ([0], [place])), 0, place)
+        np.testing.assert_allclose(back, wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("axis", "sampling", "are_found"),
+    [
+        (Axis(4, 1, 0.25), Sampling("nearest"), True),
+        (Axis(4, 1, 1 / 128), Sampling("nearest"), False),
+        (Axis(4, 1, 1 / 128), Sampling("linear"), True),
+        (Axis(4, 1, 0.1), Sampling("linear"), False),
+        (Axis(4, 1, 0.1, is_ratio=True), Sampling("nearest"), True),
+        (Axis(4, 8, 2.0), Sampling("linear", "half_pixel_symmetric"), False),
+        (Axis(4, 8, 2.0, is_ratio=True), Sampling("linear", "half_pixel_symmetric"), True),
+        (Axis(4, 3, 0.75), Sampling("linear", antialias=True), False),
+        (Axis(4, 3, 0.75), Sampling("linear"), True),
+        (Axis(4, 4, 1.0), Sampling("linear", antialias=True), True),
+        (Axis(4, 8, 2.0), Sampling("linear", antialias=True), True),
+        (Axis(4, 8, 2.0), Sampling("linear", "tf_crop_and_resize"), False),
+        (Axis(4, 8, 2.0), Sampling("nearest", "pytorch_nearest"), False),
+    ],
+)
+def test_places_of_open_sizes_are_quotients_of_small_numbers(axis, sampling, are_found):
+    assert has_open_places(axis, sampling) is are_found
+
+
+@pytest.mark.parametrize(("size", "parts"), [(4, 2), (5, 2), (5, 3), (2, 5), (7, 7), (1, 3), (6, 1)])
+def test_means_of_parts_of_an_open_axis(size, parts):
+    src = np.arange(2 * size, dtype=np.float32).reshape(2, size) ** 2
+    found = open_means(Emitter(DataGraph()), src, 1, size, parts)
+    ends = [(part * size // parts, -(-(part + 1) * size // parts)) for part in range(parts)]
+    np.testing.assert_allclose(found, np.stack([src[:, start:end].mean(1) for start, end in ends], 1), rtol=1e-6)
