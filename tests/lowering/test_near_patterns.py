@@ -107,11 +107,13 @@ def enlarged(e, x, out, size=(8, 8), window=(), **attrs):
     return pointwise(e, large, out, 6, *window)
 
 
-def bags(e, table, indices, places=((0, 2), (2, 4)), kinds=("ReduceSum",), axes=(0, 0), steps=1, keep=True):
-    """The sums of rows of a table, in bags."""
+def bags(e, table, indices, *unknown, places=((0, 2), (2, 4)), kinds=("ReduceSum",), axes=(0, 0), steps=1, keep=True):
+    """The sums of rows of a table, in bags; ``unknown`` is a tensor in the place of an end of the first slice."""
     made = []
     for number, (start, end) in enumerate(places):
         cut = [mv.numbers(start), mv.numbers(end), mv.numbers(0), *([mv.numbers(steps)] if steps else [])]
+        if unknown and not number:
+            cut[places[0].index(0)] = unknown[0]
         rows = e.op("Gather", [table, e.op("Slice", [indices, *cut])], {"axis": axes[0]}, edition="host")
         one = reduce(e, kinds[number % len(kinds)], rows, [axes[1]], keep)
         made.append(one if keep else mv.reshape(e, one, [1, *one.shape]))
@@ -364,6 +366,10 @@ CASES = {
     "bags of no rows": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((1, 1), (1, 1))), None),
     "bags by steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=2), None),
     "bags without steps": ([TABLE, INDICES], lambda e, *x: bags(e, *x, steps=0), AT_ONCE),
+    "bags from an unknown place": ([TABLE, INDICES, ("s64", (1,))], bags, None),
+    "bags of columns": ([TABLE, INDICES], lambda e, *x: bags(e, *x, axes=(1, 0)), None),
+    "bags of a long table": ([(5, 3, 2), INDICES], bags, AT_ONCE),
+    "bags of all indices": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((0, 2), (2, 9))), AT_ONCE),
     "one bag": ([TABLE, INDICES], lambda e, *x: bags(e, *x, places=((1, 3),)), None),
     "norm before a product": ([(5, 4)], lambda e, x: by_weights(e, normal(e, x)), ["MatMul"]),
     "norm of columns before a product": ([(5, 4)], lambda e, x: by_weights(e, normal(e, x, "NCX")), ["MatMul"]),
