@@ -191,7 +191,7 @@ def scores(trees, sums, src, n_targets, aggregate):
 @pytest.mark.parametrize(
     ("rows", "aggregate"), [(1, "sum"), (7, "average"), (9, "minimum"), (8, "maximum"), (150, "sum")]
 )
-def test_trees_are_walked_as_in_a_loop(dtype, kinds, rows, aggregate):
+def test_trees_are_walked_as_in_a_loop(dtype, kinds, rows, aggregate, tmp_path):
     rng = np.random.default_rng([rows, len(kinds), kinds[0]])
     plain = sorted({kind & 7 for kind in kinds})
     trees = random_trees(rng, 11, 5, 4, dtype, plain if len(kinds) < 3 else kinds)
@@ -209,14 +209,21 @@ def test_trees_are_walked_as_in_a_loop(dtype, kinds, rows, aggregate):
     src[rng.random(src.shape) < 0.2] = np.nan
     g = og.Graph()
     kind = OF_NUMPY[np.dtype(dtype)]
-    known = [table, roots, np.array([w for _, w in pairs], dtype), np.zeros(3, dtype)]
+    known = [table, roots, np.array([w for _, w in pairs], dtype), np.arange(3, dtype=dtype)]
     known += [np.array([t for t, _ in pairs], np.int32), starts]
     tensors = [g.constant(one, dtype=OF_NUMPY[one.dtype]) for one in known]
     attrs = {"n_targets": 3, "aggregate": aggregate}
     g.output("y", g.op("TreeEnsemble", [g.input("x", kind, src.shape), *tensors], attrs, edition="host"))
     executable = g.compile()
     assert "several walks at once" in str(executable.report())
-    np.testing.assert_allclose(executable(src), scores(trees, sums, src, 3, aggregate), rtol=1e-5, atol=1e-5)
+    wanted = scores(trees, sums, src, 3, aggregate) + known[3]
+    np.testing.assert_allclose(executable(src), wanted, rtol=1e-5, atol=1e-5)
+    if dtype is np.float32:  # ONNX has no such node for float64
+        onegraph.onnx.save(g, tmp_path / "m.onnx")
+        written = onnx.load(tmp_path / "m.onnx")
+        np.testing.assert_allclose(by_runtime(written, {"x": src})[0], wanted, rtol=1e-5, atol=1e-5)
+        again = onegraph.onnx.load(written).compile()
+        np.testing.assert_allclose(again(src), wanted, rtol=1e-5, atol=1e-5)
 
 
 def classic(**changes):
@@ -321,6 +328,23 @@ def test_sets_of_values_are_compared_one_by_one():
     src = np.float32([[2], [5], [7], [1], [np.nan]])
     np.testing.assert_array_equal(onegraph.onnx.load(proto).compile()(src)[:, 0], [10, 10, 20, 30, 30])
     np.testing.assert_array_equal(by_runtime(proto, {"x": src})[0][:, 0], [10, 10, 20, 30, 30])
+
+
+def test_trees_that_share_nodes_are_written_one_by_one(tmp_path):
+    """The trees begin in each other, two leaves have the same weights, and some weights have no leaf."""
+    first, second = (int(np.float32(limit).view(np.int32)) for limit in (0.5, -1))
+    table = np.int32([[1, 1, 2, first], [1, 2, 3, second], [0, 2, 2, 2], [0, 3, 3, 0], [0, 4, 4, 2]])
+    known = [table, np.int32([4, 1, 0]), np.float32([1, 2, 4, 8]), np.float32([100, 200])]
+    known += [np.int32([1, 0, 1, 0]), np.int32([0, 1, 2, 4])]
+    g = og.Graph()
+    tensors = [g.input("x", og.f32, (3, 1)), *(g.constant(one, dtype=OF_NUMPY[one.dtype]) for one in known)]
+    g.output("y", g.op("TreeEnsemble", tensors, {"n_targets": 2}, edition="host"))
+    src = np.float32([[-2], [0], [1]])
+    onegraph.onnx.save(g, tmp_path / "m.onnx")
+    written = onnx.load(tmp_path / "m.onnx")
+    wanted = [[124, 212], [108, 206], [116, 209]]
+    for found in (g.compile()(src), by_runtime(written, {"x": src})[0], onegraph.onnx.load(written).compile()(src)):
+        assert found.tolist() == wanted
 
 
 def test_trees_are_written_as_a_node(tmp_path):

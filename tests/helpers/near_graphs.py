@@ -3,7 +3,7 @@ too, exchanged inputs, an input in the place of a constant, another constant, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -26,11 +26,16 @@ ALIKE = (
 CHANGES = ("kind", "attributes", "returned", "exchanged", "given", "constant", "size")
 
 
-def near(graph: og.Graph, drawn: Random, count: int, first: int = 0) -> Iterator[og.Graph]:
-    """Some of the graphs beside a graph, from a change on; those that are no valid graphs are left out."""
+def near(
+    graph: og.Graph, drawn: Random, count: int, first: int = 0, changes: Sequence[str] = CHANGES
+) -> Iterator[og.Graph]:
+    """Some of the graphs beside a graph, from a change on; those that are no valid graphs are left out.
+
+    The change ``opened`` leaves no dim of an input known.
+    """
     for turn in range(first, first + (count if graph.ops else 0)):
         with suppress(OneGraphError):
-            yield changed(graph, CHANGES[turn % len(CHANGES)], drawn)
+            yield changed(graph, changes[turn % len(changes)], drawn)
 
 
 def changed(graph: og.Graph, change: str, drawn: Random) -> og.Graph:
@@ -47,7 +52,7 @@ def changed(graph: og.Graph, change: str, drawn: Random) -> og.Graph:
                 value.ravel()[:1] = value.ravel()[:1] * np.asarray(0.75, value.dtype) + np.asarray(1, value.dtype)
             made[tensor.id] = new.constant(value, dtype=tensor.dtype, name=tensor.name)
         elif tensor.id == constant or graph.inputs.get(tensor.name) is tensor:
-            shape = tensor.shape
+            shape = (None,) * len(tensor.shape) if change == "opened" and tensor.shape else tensor.shape
             if tensor.name == resized and shape:
                 axis = drawn.randrange(len(shape))
                 shape = (*shape[:axis], (shape[axis] or 0) + drawn.choice((-1, 1)), *shape[axis + 1 :])

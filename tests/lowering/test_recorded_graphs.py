@@ -25,7 +25,7 @@ from conftest import library
 from helpers import host_cases
 from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES
 from helpers.graphs import graph_of_case
-from helpers.near_graphs import near
+from helpers.near_graphs import CHANGES, near
 from helpers.neighbours import attributes_beside, neighbours
 from helpers.recorded import digest, keep, kept
 
@@ -56,6 +56,7 @@ LARGE_DIM = 1 << 20  # of an input; a constant of this size would take the memor
 DRAWS = 2  # nodes of a kind and an op set
 NEAR = 60  # uses of a host op beside a case
 GRAPHS = 12  # random ones
+SAVED = 2  # graphs beside one that are saved
 MODELS = 12  # beside a model
 CHAINS = 14  # beside one
 KEPT_MODELS = Path(__file__).parents[1] / "recorded" / "models.txt"  # packed bytes of those of tests, by name
@@ -402,10 +403,15 @@ def saved():
                 lines.append(f"{node.domain} {node.op_type} {attrs} {[*node.input]} {[*node.output]}")
         return "\n".join(lines)
 
-    for case in host_cases.cases():
-        yield case.kind, outcome(nodes_of, host_cases.graph_of(case)[0])
-    for case in CASES[::3]:
-        yield case.kind, outcome(nodes_of, graph_of_case(case))
+    every = [(case.kind, host_cases.graph_of(case)[0]) for case in host_cases.cases()]
+    every += [(case.kind, graph_of_case(case)) for case in CASES[::3]]
+    for number, (kind, graph) in enumerate(every):
+        beside = near(graph, Random(f"{kind} {number}"), SAVED, SAVED * number, ("opened", *CHANGES))
+        for one in (graph, *beside):
+            yield kind, outcome(nodes_of, one)
+    for seed, graph in random_graphs():
+        for one in (graph, *near(graph, Random(seed), len(CHANGES))):
+            yield "random", outcome(nodes_of, one)
 
 
 def checked():

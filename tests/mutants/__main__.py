@@ -78,7 +78,7 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
     """Which tests run which lines of a stage."""
     path = BUILD / f"{stage}.json"
     if anew or not path.exists():
-        BUILD.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / stage), "MUTANTS_RECORD": str(path)}
         tests = [str(path) for name in STAGES[stage] for path in files_named(name)]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.contexts", "-p", "no:xdist", *tests]

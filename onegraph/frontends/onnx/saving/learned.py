@@ -29,6 +29,16 @@ def _constant(call: Call, name: str, value: NodeValue) -> Array:
     return array
 
 
+def _nodes_of(table: Array, root: int) -> Array:
+    """The nodes that a walk from a root may meet, the root first; trees may share nodes."""
+    levels, level = list[Array](), np.array([root])
+    while len(level):
+        levels.append(level)
+        inner = level[table[level, HEAD] != LEAF]
+        level = np.unique(table[inner, HOLDS : FAILS + 1])
+    return np.unique(np.concatenate(levels))
+
+
 @writes("host TreeEnsemble")
 def tree_ensemble(
     call: Call,
@@ -46,34 +56,41 @@ def tree_ensemble(
         _constant(call, name, value) for name, value in (("nodes", nodes), ("roots", roots), ("weights", weights))
     )
     known = [None if value is None else _constant(call, "an input", value) for value in (base, targets, starts)]
-    tree = np.searchsorted(np.sort(first), np.arange(len(table)), "right")
-    head, is_leaf = table[:, HEAD], table[:, HEAD] == LEAF
+    trees = [_nodes_of(table, root) for root in first]
+    tree, place = np.repeat(np.arange(len(trees)), [*map(len, trees)]), np.concatenate(trees)
+    head, is_leaf = table[place, HEAD], table[place, HEAD] == LEAF
     leaf = np.flatnonzero(is_leaf)
-    leaf = leaf[np.argsort(leaf_numbers_of(table)[leaf])]
-    # Weights that no leaf has are not written: ONNX Runtime wants as many weights as targets.
-    ends = (np.arange(len(numbers) + 1) if known[2] is None else known[2])[: len(leaf) + 1]
-    owner = np.repeat(leaf, np.diff(ends))
+    # The weights of each leaf, one after another. ONNX Runtime wants as many weights as targets.
+    starts_of = np.arange(len(numbers) + 1) if known[2] is None else known[2].astype(np.int64)
+    begin, end = (starts_of[leaf_numbers_of(table)[place[leaf]] + one] for one in (0, 1))
+    owner = np.repeat(leaf, end - begin)
+    weight = np.concatenate([np.arange(*pair) for pair in zip(begin, end, strict=True)])
+    count, ids = call.s64("n_targets"), np.zeros(len(owner), np.int64) if known[1] is None else known[1][weight]
     attrs: dict[str, Attr] = {
         "nodes_treeids": tree.tolist(),
-        "nodes_nodeids": list(range(len(table))),
+        "nodes_nodeids": place.tolist(),
         "nodes_featureids": (head >> BITS).tolist(),
         "nodes_modes": [MODES[kind] for kind in head & (MISSING - 1)],
-        "nodes_values": np.where(is_leaf, 0, thresholds_of(table)).tolist(),
-        "nodes_truenodeids": np.where(is_leaf, 0, table[:, HOLDS]).tolist(),
-        "nodes_falsenodeids": np.where(is_leaf, 0, table[:, FAILS]).tolist(),
+        "nodes_values": np.where(is_leaf, 0, thresholds_of(table)[place]).tolist(),
+        "nodes_truenodeids": np.where(is_leaf, 0, table[place, HOLDS]).tolist(),
+        "nodes_falsenodeids": np.where(is_leaf, 0, table[place, FAILS]).tolist(),
         "nodes_missing_value_tracks_true": (head & MISSING != 0).astype(int).tolist(),
         "target_treeids": tree[owner].tolist(),
-        "target_nodeids": owner.tolist(),
-        "target_ids": [0] * len(owner) if known[1] is None else known[1][ends[0] : ends[-1]].tolist(),
-        "target_weights": numbers[ends[0] : ends[-1]].tolist(),
-        "n_targets": call.s64("n_targets"),
+        "target_nodeids": place[owner].tolist(),
+        "target_ids": ids.tolist(),
+        "target_weights": numbers[weight].tolist(),
+        "n_targets": count,
         "aggregate_function": AGGREGATES[call.string("aggregate")],
     }
-    if known[0] is not None and known[0].any():
-        attrs["base_values"] = known[0].tolist()
+    if known[0] is None or not known[0].any():
+        added = None
+    elif len(np.unique(owner * count + ids)) == len(leaf) * count:
+        attrs["base_values"], added = known[0].tolist(), None
+    else:  # ONNX Runtime adds no base value to a target for which no leaf of a row has a weight
+        added = src.body.constant(known[0])
     src.body.functions.imports[ML] = OLD
     (result,) = src.body.nodes_results("TreeEnsembleRegressor", [src], [DataType.f32], ML, **attrs)
-    return result
+    return result if added is None else result + added
 
 
 @writes("host Classify")
