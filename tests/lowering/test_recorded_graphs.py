@@ -139,8 +139,6 @@ def nodes():
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     from helpers.onnx_nodes import CASES, Draw, model_of
 
-    import onegraph.onnx
-
     since = oldest(onnx.defs.get_all_schemas_with_history())
     for kind in sorted(CASES):
         for opset in (number for number in OPSETS if number >= since["", kind]):
@@ -149,7 +147,34 @@ def nodes():
             for seed in range(DRAWS):
                 case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
                 for form in ({}, {"is_open": True} if seed % 2 else {"has_ranks": False}):
-                    yield kind, outcome(onegraph.onnx.load, model_of(case, opset, **form)[0])
+                    model = model_of(case, opset, **form)[0]
+                    yield kind, outcome(loaded_and_saved, model)
+
+
+def loaded_and_saved(model):
+    """The lines of the graph of a model, and the nodes that are written for it if the package onnx runs some."""
+    import onegraph.onnx
+
+    graph = onegraph.onnx.load(model)
+    lines = [*lines_of(graph)]
+    if any(op.kind == "OnnxNode" for op in graph.ops) or crc32(lines[0].encode()) % 8 == 0:
+        lines += outcome(nodes_of, graph)
+    return "\n".join(lines)
+
+
+def nodes_of(graph):
+    """The nodes that are written for a graph, with the digests of its constants."""
+    import onnx
+
+    from onegraph.frontends.onnx.save import Exporter
+
+    model, constants = Exporter(graph).model()
+    lines = [f"{name} {numbers_of(array)}" for name, array in constants.items()]
+    for part in (model.graph, *model.functions):
+        for node in part.node:
+            attrs = [(one.name, str(onnx.helper.get_attribute_value(one))) for one in node.attribute]
+            lines.append(f"{node.domain} {node.op_type} {attrs} {[*node.input]} {[*node.output]}")
+    return "\n".join(lines)
 
 
 def models():
@@ -391,18 +416,7 @@ def with_other(form, place, other):
 
 def saved():
     """Cases of an op as nodes of ONNX."""
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-    from onegraph.frontends.onnx.save import Exporter
-
-    def nodes_of(graph):
-        model, constants = Exporter(graph).model()
-        lines = [f"{name} {numbers_of(array)}" for name, array in constants.items()]
-        for part in (model.graph, *model.functions):
-            for node in part.node:
-                attrs = [(one.name, str(onnx.helper.get_attribute_value(one))) for one in node.attribute]
-                lines.append(f"{node.domain} {node.op_type} {attrs} {[*node.input]} {[*node.output]}")
-        return "\n".join(lines)
-
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
     every = [(case.kind, host_cases.graph_of(case)[0]) for case in host_cases.cases()]
     every += [(case.kind, graph_of_case(case)) for case in CASES[::3]]
     for number, (kind, graph) in enumerate(every):

@@ -63,6 +63,8 @@ def _convolved(
     }
     data = channels_first(src, geometry.data_format, rank)
     if geometry.pads_begin is None or geometry.pads_end is None:
+        if max(geometry.dilations) > 1:  # ONNX Runtime has no such node
+            known_dims_of(call, None, "the padding")
         attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
     else:
         pads = [*geometry.pads_begin, *(end - one for end, one in zip(geometry.pads_end, cut, strict=True))]
@@ -83,6 +85,7 @@ def convolution(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue 
 @composes("ConvTransposeBackwardData")
 def conv_transpose_backward_data(call: Call, diff_dst: NodeValue, weights: NodeValue) -> NodeValue:
     geometry = _geometry(call)
+    known_dims_of(call, geometry.pads_begin, "the padding")  # a Conv has a window for elements at the end, too
     return _convolved(call, geometry, diff_dst, weights, None, geometry.output_padding)
 
 
@@ -210,6 +213,15 @@ def _ends(geometry: PoolGeometry) -> list[tuple[int, int]] | None:
     return ends
 
 
+def _known_ends(call: Call, geometry: PoolGeometry) -> tuple[list[int], list[int]]:
+    """The padding before and after the elements of each axis."""
+    ends = _ends(geometry)
+    if ends is None:
+        known_dims_of(call, None, "diff_dst")
+    assert ends is not None
+    return [one for one, _ in ends], [one for _, one in ends]
+
+
 def _pooled(call: Call, src: NodeValue, kind: str, fill: float, **more: Any) -> NodeValue:
     geometry = _pool(call)
     rank, attrs = len(geometry.sizes) + 2, _lists(call, geometry)
@@ -265,9 +277,7 @@ def max_pool_backward(call: Call, src: NodeValue, diff_dst: NodeValue) -> NodeVa
     geometry = _pool(call)
     rank, body = len(geometry.sizes) + 2, src.body
     shape = _sizes(call, geometry, call.shape("src"), geometry.data_format)
-    ends = _ends(geometry)
-    known_dims_of(call, None if ends is None else (), "diff_dst")
-    begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
+    begin, end = _known_ends(call, geometry)
     # The padding is part of the tensor here; what a window of padding alone gives to it is cut off at the end.
     data = padded(channels_first(src, geometry.data_format, rank), begin, end, -math.inf)
     wide = (*shape[:2], *(size + b + e for size, b, e in zip(shape[2:], begin, end, strict=True)))
@@ -289,9 +299,7 @@ def avg_pool_backward(call: Call, diff_dst: NodeValue, src_shape: object = None)
     sizes = _sizes(call, geometry, shape, geometry.data_format)
     counts = _sizes(call, geometry, gradient, geometry.data_format)
     kernel = call.s64s("kernel")
-    ends = _ends(geometry)
-    known_dims_of(call, None if ends is None else (), "diff_dst")
-    begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
+    begin, end = _known_ends(call, geometry)
     # Every channel is an image of its own, so that one filter of ones spreads all of them.
     images = channels_first(diff_dst, geometry.data_format, rank).reshape(-1, 1, *counts[2:])
     ones = body.scalar(1.0, diff_dst.dtype)

@@ -87,9 +87,11 @@ def log_of_sum(node: Node) -> Value:
 def log_of_sum_of_exponentials(node: Node) -> Value:
     """The logarithm of the sum of exponentials."""
     axes, keep, is_noop = _axes(node)
-    if 0 in node.dims() and not is_noop:
+    if is_noop:
+        return node.value(0)
+    if 0 in node.dims():
         return _of_nothing(node, "ReduceLogSumExp", axes, keep)
-    return node.value(0) if is_noop else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
+    return lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
 
 
 @lowers("Softmax", "LogSoftmax")
