@@ -57,6 +57,20 @@ def test_a_strict_zip_is_an_assertion(flag, changes):
     assert [mutant.change for mutant in mutants("m.py", f"x = zip(a, b, strict={flag})")] == changes
 
 
+@pytest.mark.parametrize(
+    ("condition", "changes"),
+    [
+        ("not node.attr('keepdims', 1)", ["not is dropped"]),
+        ("bool(node.attr('keepdims', 1))", []),
+        ("bool(node.attr('keepdims', 0))", ["0 becomes 1"]),
+        ("node.attr('axis', 1)", ["1 becomes 2"]),
+        ("not is_plain(step, 1)", ["not is dropped", "1 becomes 2"]),
+    ],
+)
+def test_a_flag_that_is_a_number_is_true_if_it_is_not_0(condition, changes):
+    assert [mutant.change for mutant in mutants("m.py", f"x = {condition}")] == changes
+
+
 JUDGED = """
 import sys
 from tests.mutants.child import PACKAGE, judge

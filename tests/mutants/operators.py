@@ -118,6 +118,12 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
             func=ast.Name(id="zip"), keywords=[ast.keyword(arg="strict", value=ast.Constant(value=True) as flag)]
         ):
             yield flag  # it says that the lengths are equal, as an assertion does
+        case (
+            ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=ast.Attribute(attr="attr" | "pop"), args=[_, default]))
+            | ast.Call(func=ast.Name(id="bool"), args=[ast.Call(func=ast.Attribute(attr="attr"), args=[_, default])])
+            | ast.IfExp(test=ast.Call(func=ast.Attribute(attr="attr"), args=[_, default]))
+        ) if isinstance(default, ast.Constant) and type(default.value) is int and default.value:
+            yield default  # of a flag that is a number: 2 is as true as 1
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
