@@ -284,7 +284,7 @@ def _attributes(call: Call) -> dict[str, Any]:
             attributes[attribute.name] = (
                 int(value) if attribute.kind == "bool" else float(value) if attribute.kind == "f32" else value
             )
-    attributes[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
+    attributes[TYPES] = [*map(str, call.output_types)]
     return attributes
 
 

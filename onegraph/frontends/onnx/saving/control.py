@@ -41,7 +41,7 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
     ports = dict(zip([*outer, *fixed], values, strict=True))
     dtypes = {f"s{number}": value.dtype for number, value in enumerate(values[:count])}
     dtypes |= {f"x{number}": value.dtype for number, value in enumerate(values[count : count + scanned])}
-    ends = [f"t{number}" for number in range(count)] + _ends("y", call)[: (call.n_outputs or 0) - count]
+    ends = [f"t{number}" for number in range(count)] + _ends("y", call)[: len(call.output_types) - count]
     if not scanned:
         if any(call.s64s("result_axes")) or any(call.s64s("result_reversed")):
             raise UnsupportedError("a Loop puts slices together along its first axis, in the order of the iterations")
@@ -73,7 +73,7 @@ def _body(call: Call, name: str) -> DataGraph:
 
 
 def _ends(letter: str, call: Call) -> list[str]:
-    return [f"{letter}{number}" for number in range(call.n_outputs or 0)]
+    return [f"{letter}{number}" for number in range(len(call.output_types))]
 
 
 def _graph(value: NodeValue, graph: DataGraph, inputs: Mapping[str, DataType], ends: list[str]) -> onnx.GraphProto:
@@ -98,12 +98,11 @@ def _called(
     call: Call, kind: str, inputs: list[str], attrs: Mapping[str, Any], ports: Mapping[str, NodeValue]
 ) -> tuple[NodeValue, ...]:
     """The results of a function that has the node."""
-    names = [f"result_{number}" for number in range(call.n_outputs or 0)]
+    names = [f"result_{number}" for number in range(len(call.output_types))]
     node = helper.make_node(kind, inputs, names, **attrs)
     functions = next(iter(ports.values())).body.functions
     opsets = [helper.make_opsetid("", functions.opset)]
     opsets += [helper.make_opsetid(one, 1) for one in sorted({DOMAIN, *functions.imports})]
     made = helper.make_function(DOMAIN, f"{kind}Body", [*ports], names, [node], opsets)
     name = functions.added(made)
-    dtypes = [call.output_type(index) for index in range(call.n_outputs or 0)]
-    return next(iter(ports.values())).body.nodes_results(name, [*ports.values()], dtypes, DOMAIN)
+    return next(iter(ports.values())).body.nodes_results(name, [*ports.values()], call.output_types, DOMAIN)

@@ -7,7 +7,7 @@ from typing import Any
 from ....opset.ops.binary import slope_target
 from ....opset.schema import Call
 from .body import NodeValue
-from .table import composes, known_dims_of, rank_of, writes
+from .table import composes, known_dims_of, rank_of, result_type, writes
 
 # Kind of the op -> kind of the node, for ops without attributes.
 PLAIN = {
@@ -68,7 +68,7 @@ def scaled(call: Call, src: NodeValue) -> NodeValue:
 
 @writes(*PAIRS)
 def pair(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
-    wanted = call.output_type(0) or first.dtype  # inputs of two float types are computed in the type of the result
+    wanted = result_type(call)  # inputs of two float types are computed in the type of the result
     return first.cast(wanted).op(PAIRS[kind_of(call)], second.cast(wanted))
 
 

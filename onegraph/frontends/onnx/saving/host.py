@@ -15,7 +15,7 @@ from ....opset.traits import Trait
 from ..own import DOMAIN
 from .body import NodeValue
 from .kept import model_of
-from .table import writes
+from .table import result_type, writes
 
 # Ops on single elements that ONNX has under the same name.
 _SCHEMAS = edition(HOST).schemas
@@ -122,7 +122,7 @@ def shift_right(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
 
 @writes("host Cast")
 def cast(call: Call, src: NodeValue) -> NodeValue:
-    wanted = call.output_type(0) or src.dtype
+    wanted = result_type(call)
     is_f8 = wanted.value.startswith(("f8", "float8"))
     return src.cast(wanted, saturate=int(call.flag("saturate"))) if is_f8 else src.cast(wanted)
 
@@ -217,5 +217,5 @@ def onnx_node(call: Call, *sources: NodeValue) -> tuple[NodeValue, ...]:
     body = sources[0].body if sources else None
     assert body is not None
     name = body.functions.of_model(model)
-    dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
+    dtypes = call.output_types
     return body.nodes_results(name, sources, dtypes, DOMAIN)

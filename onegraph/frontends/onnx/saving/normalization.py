@@ -10,7 +10,7 @@ from ....opset.dtypes import DataType
 from ....opset.ops.normalization_shapes import begin_axis
 from ....opset.schema import Call
 from .body import NodeValue
-from .table import channels_back, channels_first, composes, rank_of, writes
+from .table import channels_back, channels_first, composes, rank_of, result_type, writes
 
 
 @writes("BatchNormInference")
@@ -43,7 +43,7 @@ def softmax(call: Call, src: NodeValue) -> tuple[NodeValue, ...]:
 
 
 def _plain_softmax(call: Call, src: NodeValue) -> NodeValue:
-    wanted = call.output_type(0) or src.dtype
+    wanted = result_type(call)
     wide = src.cast(wanted) if wanted is DataType.f32 else src
     return wide.op("Softmax", axis=call.s64("axis")).cast(wanted)
 

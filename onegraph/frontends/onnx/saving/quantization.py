@@ -10,7 +10,7 @@ from ....opset.dtypes import DataType
 from ....opset.ops.quantization import scale_axis
 from ....opset.schema import Call
 from .body import Array, NodeValue
-from .table import composes, known_dims_of, rank_of, writes
+from .table import composes, known_dims_of, rank_of, result_type, writes
 
 LIMITS = {DataType.s8: (-128, 127), DataType.u8: (0, 255)}
 
@@ -53,7 +53,7 @@ def _spread(call: Call, body: NodeValue, values: Array) -> NodeValue:
 
 @writes("Quantize")
 def quantize(call: Call, src: NodeValue) -> NodeValue:
-    dtype = call.output_type(0) or DataType.u8
+    dtype = result_type(call)
     if has_wide_zero_points(call, dtype):
         scales, points = (_spread(call, src, np.array(call.attr(name))) for name in ("scales", "zps"))
         return _rounded((src / scales) + points, dtype)
@@ -107,12 +107,12 @@ def _scalar(call: Call, value: NodeValue) -> NodeValue:
 def dynamic_quantize(call: Call, src: NodeValue, scales: NodeValue, zps: NodeValue | None = None) -> NodeValue:
     quotient = src / _operand(call, scales, DataType.f32)
     whole = quotient if zps is None else quotient + _operand(call, zps, DataType.f32)
-    return _rounded(whole, call.output_type(0) or DataType.u8)
+    return _rounded(whole, result_type(call))
 
 
 @writes("host DynamicQuantizeLinear")
 def dynamic_quantize_linear(call: Call, src: NodeValue) -> tuple[NodeValue, ...]:
-    dtype = call.output_type(0) or DataType.u8
+    dtype = result_type(call)
     low, high, least = call.s64("low"), call.s64("high"), call.f32("least")
     if dtype is DataType.u8 and (low, high, least) == (*LIMITS[dtype], 0):
         return src.body.nodes_results("DynamicQuantizeLinear", [src], [dtype, DataType.f32, dtype])
@@ -141,7 +141,7 @@ def dynamic_dequantize(call: Call, src: NodeValue, scales: NodeValue, zps: NodeV
     if (zps is not None and points is None) or (call.string("qtype") == "per_group" and not axis):
         wide = src.cast(DataType.f32)
         moved = wide if zps is None else wide - _operand(call, zps, DataType.f32)
-        return (moved * _operand(call, scales, DataType.f32)).cast(call.output_type(0) or DataType.f32)
+        return (moved * _operand(call, scales, DataType.f32)).cast(result_type(call))
     points = None if points is None else _scalar(call, points)
     return src.op("DequantizeLinear", _scalar(call, scales), points, dtype=call.output_type(0), **axis)
 
@@ -159,4 +159,4 @@ def _fitting(zps: NodeValue, dtype: DataType) -> NodeValue | None:
 
 @writes("TypeCast")
 def type_cast(call: Call, src: NodeValue) -> NodeValue:
-    return src.cast(call.output_type(0) or DataType.f32)
+    return src.cast(result_type(call))

@@ -7,7 +7,7 @@ from ....opset.kinds import REDUCTIONS
 from ....opset.ops.reduction import reduced_axes
 from ....opset.schema import Call
 from .body import NodeValue
-from .table import rank_of, writes
+from .table import rank_of, result_type, writes
 
 OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
 
@@ -28,7 +28,7 @@ def reduction(call: Call, src: NodeValue, axes: NodeValue | None = None) -> Node
 
 @writes("MatMul", "host MatMul")
 def matmul(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | None = None) -> NodeValue:
-    wanted = call.output_type(0) or src.dtype
+    wanted = result_type(call)
     src, weights = src.cast(wanted), weights.cast(wanted)
     ranks = rank_of(call, "src"), rank_of(call, "weights")
     turns = [call.flag(name) and rank > 1 for name, rank in zip(("transpose_a", "transpose_b"), ranks, strict=True)]

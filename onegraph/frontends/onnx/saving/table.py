@@ -59,14 +59,21 @@ def composed(
     wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in declared]
     results = WRITERS[kind](call, *wide)
     results = list(results) if isinstance(results, tuple) else [results]
-    dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
-    results = [result.cast(dtype) for result, dtype in zip(results, dtypes, strict=False) if dtype is not None]
+    types = zip(results, call.output_types, strict=False)
+    results = [result.cast(dtype) for result, dtype in types if dtype is not None]
     # A result may be an input, which a function cannot return.
     named_results = [result.op("Identity") if result.name in names else result for result in results]
     name = body.functions.named(
         kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in named_results], attrs
     )
     return [*body.nodes_results(name, values, [one.dtype for one in named_results], DOMAIN, **attrs)]
+
+
+def result_type(call: Call) -> DataType:
+    """The data type of the first result, which each op of a graph has."""
+    dtype = call.output_type(0)
+    assert dtype is not None
+    return dtype
 
 
 def rank_of(call: Call, port: str) -> int:
