@@ -1,6 +1,7 @@
 """Arrays in memory between pages that nobody may touch, where guard.c is preloaded."""
 
 import ctypes
+import mmap
 import os
 import subprocess
 import weakref
@@ -37,3 +38,24 @@ def placed(array):
     copy = np.frombuffer(buffer, np.uint8).view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+class Guarded:
+    """A copy of an array, with its strides, that ends at a page which nobody may touch, and begins behind zeros."""
+
+    _protect = ctypes.CDLL(None).mprotect
+
+    def __init__(self, array):
+        low, high = np.lib.array_utils.byte_bounds(array)
+        room = -(-(high - low) // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, room + mmap.PAGESIZE)
+        whole = np.frombuffer(memory, np.uint8)
+        assert not self._protect(ctypes.c_void_p(whole.ctypes.data + room), mmap.PAGESIZE, 0)
+        self._before = whole[: room - (high - low)]
+        start = len(self._before) + array.__array_interface__["data"][0] - low
+        self.array = np.ndarray(array.shape, array.dtype, memory, start, array.strides)
+        self.array[...] = array
+
+    def is_clean_before(self):
+        """Whether nothing was written before the copy."""
+        return not self._before.any()

@@ -16,6 +16,7 @@ from onegraph.compiler.steps import CompiledStep
 from onegraph.native.library import address_of
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.runtime.plan import Plan, PlanSource
+from tests.guard.memory import Guarded
 
 # Elementwise kernels of which no uses are drawn, and why; test_drawn_kernels.py draws uses of all others.
 NOT_DRAWN = {
@@ -58,8 +59,16 @@ def plan_of(kernel: CompiledKernel, count: int, *, threads: int = 1, results: in
 
 
 def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1, results: int = 1) -> None:
-    """Run a compiled kernel on inputs and results, in a plan of one step."""
+    """Run a compiled kernel on inputs and results, in a plan of one step.
+
+    It gets copies that end at a page which nobody may touch, so that a read or write behind a tensor ends the process.
+    """
     plan = plan_of(kernel, len(arrays), threads=threads, results=results)
-    for place, array in enumerate(arrays):
-        plan.bind(place, address_of(array))
+    guarded = [Guarded(array) for array in arrays]
+    for place, each in enumerate(guarded):
+        plan.bind(place, address_of(each.array))
     plan.run_steps(0, 1)
+    for array, each in zip(arrays, guarded, strict=True):
+        assert each.is_clean_before()
+        if array.flags.writeable:
+            array[...] = each.array
