@@ -260,6 +260,7 @@ NATIVE = {
 }
 # The files that judge what those have not noticed: they run most kernels in ops and models.
 NATIVE_REST = (
+    "test_kernel_refusals",
     "test_executable",
     "test_special_values",
     "test_open_steps",

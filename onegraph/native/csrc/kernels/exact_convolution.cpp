@@ -148,7 +148,7 @@ ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     : of_(arguments.number("of")), groups_(arguments.size("groups")), n_inputs_(arguments.n_inputs),
       first_(arguments.size("swapped")), add_(add_for(arguments.number("level"))) {
     const std::size_t rank = static_cast<std::size_t>(arguments.tensors[0]->ndims), spatial = rank - 2;
-    if (arguments.n_list() != 4 * spatial || rank < 3 || arguments.count != arguments.n_inputs + 1)
+    if (arguments.n_list() != 4 * spatial || rank < 3 || groups_ == 0 || arguments.count != arguments.n_inputs + 1)
         throw std::invalid_argument("no such convolution");
     const auto tensor = [&](std::size_t port, std::size_t first, std::size_t last, bool is_weights) {
         const dnnl_graph_logical_tensor_t &given = *arguments.tensors[port];

@@ -64,8 +64,8 @@ PanelConvolution::PanelConvolution(const KernelArguments &arguments)
     const std::size_t count = arguments.count;
     const auto tensors = arguments.tensors;
     const long axes = static_cast<long>(arguments.n_list()) / NUMBERS;
-    bool fits = count == std::size_t {3} + has_bias_ && axes > 0 && axes <= SPATIAL && tensors[0]->ndims == axes + 2
-            && tensors[1]->ndims == 3 && tensors[count - 1]->ndims == axes + 2;
+    bool fits = count == std::size_t {3} + has_bias_ && arguments.number("groups") > 0 && axes > 0 && axes <= SPATIAL
+            && tensors[0]->ndims == axes + 2 && tensors[1]->ndims == 3 && tensors[count - 1]->ndims == axes + 2;
     for (std::size_t i = 0; i < count && fits; i++)
         fits = tensors[i]->data_type == dnnl_f32 && (i == 1 || elements_of(*tensors[i]) > 0);
     if (!fits) throw std::invalid_argument("no kernel for these tensors");
