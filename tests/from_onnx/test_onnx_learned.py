@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -70,6 +71,26 @@ def test_tuples_are_counted_as_in_onnx_runtime():
             assert outcome(proto, feeds, wanted) == "", seed
             compared += 1
     assert compared > 35
+
+
+@pytest.mark.parametrize("dtype", [og.s32, og.s64])
+@pytest.mark.parametrize("skips", [0, 1, 3])
+def test_tuples_are_counted_in_many_rows(skips, dtype):
+    """Of rows that threads share, and of tuples that begin alike."""
+    far = [-(2**31), 2**31 - 1] if dtype is og.s32 else [2**33 + 1, -(2**33) - 1]
+    tuples = [(0,), (0, 1), (1, 1, 0), (0, 1, 1, 0), (far[0],), (far[1], far[0]), (0, 1), (1,)]
+    columns = [4, 2, 0, 1, 6, 5, 3, 3]
+    rows = np.random.default_rng(skips).choice([0, 1, *far], (400, 60)).astype(dtype.numpy)
+    wanted = np.zeros((400, 7), np.float32)
+    for each, column in zip(tuples, columns, strict=True):
+        for step in range(1, skips + 2 if len(each) > 1 else 2):
+            last = 60 - step * (len(each) - 1)
+            parts = [rows[:, place * step : place * step + last] == number for place, number in enumerate(each)]
+            wanted[:, column] += np.logical_and.reduce(parts).sum(1)
+    attrs = {"tuples": [*chain(*tuples)], "sizes": [*map(len, tuples)], "columns": columns, "skips": skips, "width": 7}
+    g = og.Graph()
+    g.output("y", g.op("CountTuples", [g.input("x", dtype, rows.shape)], attrs, edition="host"))
+    np.testing.assert_array_equal(g.compile(threads=3)(rows), wanted)
 
 
 def vectorizer(**attrs):

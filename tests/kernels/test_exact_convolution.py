@@ -10,6 +10,7 @@ from onegraph.compiler.kernels.exact_convolution import KINDS, numbers_of
 from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
+from tests.helpers.kernels import run_compiled
 
 TESTED_KERNELS = ("exact_convolution",)
 
@@ -24,6 +25,7 @@ GEOMETRIES = [
     (1, 2, 20, (1, 2, 2), (1, 1, 2), (1, 2, 1), (0, 0, 1), (2, 5, 4)),
     (2, 12, 5, (3, 3), (1, 1), (1, 1), (3, 3), (1, 2)),  # windows that lie in padding
 ]
+SHARED = (2, 20, 18, (3, 2), (1, 1), (1, 1), (1, 0), (9, 20))  # which is worth several threads
 DTYPES = {"f32": og.f32, "bf16": og.bf16, "f16": og.f16}
 
 
@@ -80,20 +82,23 @@ def channels_last(array, what):
     return np.ascontiguousarray(np.moveaxis(array, *((1, -1) if what == "image" else ((0, 1), (-1, -2)))))
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("geometry", [*GEOMETRIES, SHARED])
 @pytest.mark.parametrize("kind", KINDS)
 def test_float64_is_computed_by_definition(kind, geometry):
+    """On every instruction set, and on threads that share the work."""
     shapes, rest = sides(geometry)
     if min(shapes[1][2:]) < 1:
         return
     attrs, ends, out = op_of(kind, shapes, rest)
     inputs = [RNG.standard_normal(shape) for shape in ends]
+    wanted = by_definition(kind, *inputs, shapes, rest)
     numbers = numbers_of(Call(BASE[kind], attrs, [TensorType(og.DataType.float64, shape) for shape in ends], 1))
     values = [Value(0, og.DataType.float64, shape, dense_of(shape), 0, "") for shape in (*ends, out)]
-    found = np.full(out, 7.0)
-    kernel = compiled("exact_convolution", values[:2], values[2:], packed("exact_convolution", numbers))
-    kernel.run_once(*inputs, found)
-    np.testing.assert_allclose(found, by_definition(kind, *inputs, shapes, rest), rtol=1e-12, atol=1e-12)
+    for level, threads in ((0, 1), (1, 2), (2, 1), (4, 3)):
+        found = np.full(out, 7.0)
+        code = packed("exact_convolution", {**numbers, "level": level})
+        run_compiled(compiled("exact_convolution", values[:2], values[2:], code), *inputs, found, threads=threads)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def classes(array):

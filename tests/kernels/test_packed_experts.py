@@ -17,12 +17,12 @@ EXPERTS, COLUMNS, DEPTH = 5, 37, 333
 class Experts:
     """Random packed matrices, and what they stand for in float64."""
 
-    def __init__(self, coding, group=0, zeros=True, seed=0):
+    def __init__(self, coding, group=0, zeros=True, seed=0, columns=COLUMNS):
         rng = self.rng = np.random.default_rng(seed)
         self.coding, self.group, size = coding, group, group or DEPTH
-        codes = rng.integers(*LIMITS[coding], (EXPERTS, COLUMNS, DEPTH))
+        codes = rng.integers(*LIMITS[coding], (EXPERTS, columns, DEPTH))
         rows = packed(codes.reshape(-1, DEPTH), int(coding[1]))
-        scales = rng.uniform(0.01, 0.02, (EXPERTS, COLUMNS, -(-DEPTH // size))).astype(np.float32)
+        scales = rng.uniform(0.01, 0.02, (EXPERTS, columns, -(-DEPTH // size))).astype(np.float32)
         points = rng.integers(max(LIMITS[coding][0], -9), 9, scales.shape)
         self.arrays = [rows, scales.reshape(len(rows), -1)]
         if zeros:
@@ -31,7 +31,7 @@ class Experts:
         self.numbers = (codes - spread[1]) * spread[0]
 
     def run(self, src, places, *, level=4, threads=1, **numbers):
-        out = np.full((*places.shape, COLUMNS), np.nan, np.float32)
+        out = np.full((*places.shape, self.numbers.shape[1]), np.nan, np.float32)
         whole = self.arrays[0].shape[1] * (2 if self.coding.endswith("4") else 1)
         given = {"coding": self.coding, "group": self.group or whole, "zero": 0, "zeros": len(self.arrays) > 2}
         given |= {
@@ -48,7 +48,7 @@ class Experts:
 
     def exact(self, src, places):
         rows = src if src.ndim == 3 else np.repeat(src[:, None], places.shape[1], 1)
-        found = np.zeros((*places.shape, COLUMNS))
+        found = np.zeros((*places.shape, self.numbers.shape[1]))
         for at in np.ndindex(*places.shape):
             if 0 <= places[at] < EXPERTS:
                 found[at] = self.numbers[places[at]] @ rows[at].astype(np.float64)
@@ -68,6 +68,19 @@ def test_each_row_meets_the_matrix_it_has_chosen(tokens, coding, level):
             for threads in (1, 3):
                 found = experts.run(src, places, level=level, threads=threads)
                 np.testing.assert_allclose(found, exact, rtol=0, atol=4e-6 * max(np.abs(exact).max(), 1))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_threads_divide_the_columns_of_a_matrix(rows, coded):
+    experts = Experts("u4", 64, columns=300)
+    places = experts.rng.integers(0, EXPERTS, (rows, 2))
+    src = experts.rng.standard_normal((rows, DEPTH)).astype(np.float32)
+    alone = experts.run(src, places, coded=coded)
+    exact = experts.exact(src, places)
+    np.testing.assert_allclose(alone, exact, rtol=0, atol=(2e-2 if coded else 4e-6) * np.abs(exact).max())
+    for threads in (2, 3):
+        np.testing.assert_array_equal(experts.run(src, places, threads=threads, coded=coded), alone)
 
 
 def test_special_numbers_stay_in_their_rows():
@@ -95,15 +108,15 @@ def test_the_pass_packs_the_experts(has_zeros):
 NUMBERS = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 
 
-def matrices(coding, depth, seed=0):
+def matrices(coding, depth, columns=COLUMNS):
     """Random matrices (experts, columns, depth)."""
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((EXPERTS, COLUMNS, depth)).astype(NUMBERS[coding])
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((EXPERTS, columns, depth)).astype(NUMBERS[coding])
 
 
 def products(src, places, numbers):
     """The products in float64, of src (places, rows, depth)."""
-    wide, found = numbers.astype(np.float64), np.zeros((*places.shape, src.shape[-2], COLUMNS))
+    wide, found = numbers.astype(np.float64), np.zeros((*places.shape, src.shape[-2], numbers.shape[1]))
     for at in np.ndindex(*places.shape):
         found[at] = src[at].astype(np.float64) @ wide[places[at]].T
     return found
@@ -114,8 +127,13 @@ def products(src, places, numbers):
 @grouped("depth", [1, 15, 64, 333], key=lambda _: "depths")
 def test_numbers_are_read_as_they_lie(depth, coding, level):
     """Of either layout, with guard numbers behind them that no result may hold."""
-    numbers = matrices(coding, depth)
-    for count, lines, is_turned, dtype in ((1, 1, True, np.int64), (90, 1, True, np.int32), (40, 3, False, np.int64)):
+    for count, lines, is_turned, dtype, columns in (
+        (1, 1, True, np.int64, COLUMNS),
+        (90, 1, True, np.int32, COLUMNS),
+        (40, 3, False, np.int64, COLUMNS),
+        (6, 1, False, np.int64, 300),  # which threads divide
+    ):
+        numbers = matrices(coding, depth, columns)
         rng = np.random.default_rng(count)
         places = rng.integers(-EXPERTS, EXPERTS, (count,)).astype(dtype)
         src = rng.standard_normal((count, lines, depth)).astype(NUMBERS[coding] if count > 1 else np.float32)
@@ -124,7 +142,7 @@ def test_numbers_are_read_as_they_lie(depth, coding, level):
         given = {"coding": coding, "group": 0, "zero": 0, "zeros": False, "coded": False, "unpacks": False}
         given |= {"experts": EXPERTS, "turned": is_turned, "strict": True, "level": level}
         for threads in (1, 3):
-            out = np.full((count, lines, COLUMNS), np.nan, np.float32)
+            out = np.full((count, lines, columns), np.nan, np.float32)
             run("packed_experts", src, places, held, out, threads=threads, **given)
             np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(np.abs(exact).max(), 1))
 

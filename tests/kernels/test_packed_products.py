@@ -185,6 +185,27 @@ def test_any_number_of_threads_gives_the_same_bits(coding, coded):
         np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.parametrize(
+    ("coding", "dtype"),
+    [("s4", "f32"), ("u4", "bf16"), ("s8", "f16"), ("u8", "f32"), ("f16", "f32"), ("bf16", "bf16")],
+)
+def test_more_rows_columns_and_depth_than_are_computed_at_once(coding, dtype):
+    """Numbers of src that each way of computing has exactly, and rows of NaN in each block of them."""
+    product = Product(coding, 64 if coding in LIMITS else 0, np.float32 if coding in LIMITS else None, "f32", 1100, 270)
+    bias = drawn(270)
+    for rows, level, coded in ((270, 4, False), (270, 4, True), (7, 1, True), (260, 1, False)):
+        if coded and coding not in LIMITS:
+            continue
+        src = RNG.integers(-127, 128, (rows, 1100)).astype(DTYPES[dtype])
+        src[:, ::16], special = 127, [2, rows - 3]
+        exact = product.exact(src, bias)
+        src[special] = np.nan
+        found = product.run(src, level=level, coded=coded, threads=2, bias=bias)
+        assert np.isnan(found[special].astype(np.float32)).all()
+        rest = np.delete(np.arange(rows), special)
+        assert_near(found[rest], exact[rest], 2e-6 if dtype == "f32" and not coded else 8e-3)
+
+
 @pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("size", [1e-36, 1e-22, 1e30, 2e38])
 def test_rows_of_every_size_keep_their_digits(size, coded):
