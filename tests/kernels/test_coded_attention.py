@@ -10,6 +10,7 @@ from onegraph.compiler.kernels import attention as kernel
 from onegraph.runtime import growing
 from tests.helpers.kernels import run
 
+TESTED_KERNELS = ("attention",)
 RNG = np.random.default_rng(0)
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
 # By name, the axes of (batch, heads, tokens, size) that have scales of their own.
