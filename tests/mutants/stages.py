@@ -239,6 +239,7 @@ NATIVE = {
     "call": ("test_executable", "test_arguments", "test_output_strides", "test_growing", "test_open_programs"),
     "cast": ("test_kernels", "test_elements"),
     "elementwise": ("test_special_values", "test_kernels"),
+    "experts": ("test_process_faults",),
     "file_digest": ("test_disk_cache", "test_kept_state", "test_watch", "test_warm_start"),
     "guard": ("test_guard", "test_native", "test_capi", "test_crashes", "test_stress"),
     "guarded": ("test_special_values", "test_max_pool", "test_softmax"),

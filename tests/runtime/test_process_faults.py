@@ -80,6 +80,35 @@ def in_c():
         if hook.requests() - start < place:
             break
     print(f"{place} requests, {failures} failures")
+    kernels_in_c(hook)
+
+
+def kernels_in_c(hook):
+    """The same for requests of kernels of the package, in all of their threads."""
+    import onegraph as og
+    from onegraph.arrays.packed_codes import packed
+
+    rng, g = np.random.default_rng(0), og.Graph()
+    codes = packed(rng.integers(0, 16, (1500, 64)), 4).reshape(5, 300, -1)
+    ends = [g.input("x", "f32", (4, 64)), g.input("places", "s64", (4, 2))]
+    ends += [g.constant(codes), g.constant(rng.random((5, 300, 1), np.float32))]
+    g.output("rows", g.op("PackedExperts", ends, {"coding": "u4", "group": 64}, edition="host"))
+    heads = [g.input(name, "f32", (1, 2, 300, 16)) for name in "qkv"]
+    g.output("dst", g.op("Attention", heads, {}, edition="host", outputs=["dst", "logsumexp"])[0])
+    model = g.compile(threads=3)
+    feeds = {name: rng.standard_normal(end.shape).astype(end.dtype.numpy) for name, end in g.inputs.items()}
+    feeds["places"] = np.arange(8).reshape(4, 2) % 5
+    wanted, raised = [array.copy() for array in model(**feeds)], 0
+    for place in range(20):
+        hook.fail_after(place)
+        try:
+            found = model(**feeds)
+        except MemoryError:
+            raised, found = raised + 1, wanted
+        hook.fail_after(-1)
+        assert all(map(np.array_equal, found, wanted))
+        assert all(map(np.array_equal, model(**feeds), wanted))
+    assert raised > 5, raised
 
 
 LOST = re.compile("without (setting an )?exception")  # the texts of an error that the interpreter lost
