@@ -155,6 +155,7 @@ const Registered<Sum> SUM {"sum", "width < 3"};
         total += row[i] * 0x10; // a > b
     share(total, threads);
     if (count > 4) throw std::invalid_argument("more than 4 < 5");
+    if (count % 2 == 0) __builtin_prefetch(row + 64);
     return is_last ? total : run(threads);
 """
 

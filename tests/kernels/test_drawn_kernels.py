@@ -123,3 +123,18 @@ def test_drawn_uses_are_right(name, monkeypatch):
     with np.errstate(all="ignore"):
         for seed in range(draws(10, 1000)):
             check(name, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_threads_change_no_bits(name):
+    """Of rows of two layouts that are worth several threads."""
+    rng = np.random.default_rng(crc32(name.encode()))
+    schema = edition("onednn-3.13").schema(KINDS[name]) or edition("host").schema(KINDS[name])
+    for order in ("C", "F"):
+        arrays = [rng.standard_normal((67, 257), np.float32) for _ in range(schema.required_inputs)]
+        results = [np.full((67, 257), np.nan, np.float32, order) for _ in range(2)]
+        attrs = [np.full((1, 1), ATTRS[name][attr], np.float32) for attr in BY_NAME[name].attrs]
+        for threads, result in zip((1, 3), results, strict=True):
+            run(name, *arrays, *attrs, result, threads=threads)
+        np.testing.assert_array_equal(*results)
+        assert np.isfinite(results[0]).any()

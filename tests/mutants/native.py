@@ -42,7 +42,8 @@ BETWEEN = {f" {old} ": f" {new} " for old, new in (COMPARISONS | ARITHMETIC | {"
 WORDS = {r"\btrue\b": "false", r"\bfalse\b": "true", r"!(?=[\w(])": ""} | {re.escape(a): b for a, b in ASSIGNED.items()}
 NUMBER = re.compile(r"(?<![\w.\"'])\d+(?![\w.\"'x])")
 CALL = re.compile(r"^\s*(?!return\b|throw\b|static\b|const\b|auto\b)[\w:.>-]+\(.*\);$")
-# Lines that compute nothing: declarations, messages, and what registers a kernel.
+# Lines that compute nothing: declarations, messages, what registers a kernel, and what is fetched into the cache.
+FETCHED = ("__builtin_prefetch(", "AHEAD = ")
 DECLARED = ("//", "#", "/*", "*", "template", "static_assert", "using", "typedef", "struct", "class", "enum", "throw")
 
 
@@ -73,6 +74,8 @@ def _changes(line: str) -> Iterator[tuple[int, int, str]]:
     """The columns of each place that can be changed, with what stands there then."""
     code = line.partition(" //")[0]
     if code.strip().startswith((*DECLARED, "const Registered")) or "std::invalid_argument(" in code:
+        return
+    if any(part in code for part in FETCHED):
         return
     if CALL.match(code):
         yield len(code) - len(code.lstrip()), len(code), ";"
@@ -143,7 +146,7 @@ class Builder:
         target, instead = self.csrc / path.relative_to(CSRC), dict[Path, Path]()
         target.write_text(mutated(path.read_text(), mutant))
         try:
-            for source in sources(path):
+            for source in [each for each in sources(path) if HAS_AMX or each.stem != "amx"]:
                 name = str(source.relative_to(CSRC))
                 object_ = PLACE / build_ffi.object_name(name)
                 with redirect_stderr(io.StringIO()):  # warnings
