@@ -11,6 +11,7 @@ from onegraph.compiler.passes.magnitudes import LARGEST, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
+from tests.helpers.kernels import run
 
 TESTED_KERNELS = ("unbounded", "when_special", "when_special_end")
 
@@ -308,3 +309,29 @@ def test_codes_stand_for_bounded_numbers(scale, zero):
         y = g.dequantize(g.input("x", "s8", (2, 3)), scales=[scale * factor], zps=[zero])
         g.output("y", g.relu(y))
         assert (y.id in finite_values(lower(g))) is is_finite
+
+
+LAYOUTS = {
+    "dense": lambda a: a,
+    "turned": lambda a: a.transpose(2, 0, 1),
+    "every second row": lambda a: a[:, ::2],
+    "parts of rows": lambda a: a[1:, :, 3:-2],
+    "every third number": lambda a: a[:, 1:, ::3],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_a_look_finds_numbers_in_every_place(dtype, layout):
+    """And none beside a tensor, in rows that threads share."""
+    array = LAYOUTS[layout](np.full((4, 70, 190), np.nan, og.DataType(dtype).numpy))
+    array[...], answer = 1, np.zeros(1, np.float32)
+    found, least = [np.nan, -np.inf, -(2.0**20)], 2.0**20 * (1 - 2**-8)
+    for number in [*found, least] if dtype != "f16" else [*found[:2], 65504]:
+        for place in (0, array.size // 2, array.size - 1):
+            at = np.unravel_index(place, array.shape)
+            array[at] = number
+            for threads in (1, 3):
+                run("unbounded", array, answer, threads=threads)
+                assert np.isnan(answer[0]) == any(number is each for each in found)
+            array[at] = -1
