@@ -8,7 +8,7 @@ from onegraph import reference
 from onegraph.compiler.kernels import native
 from onegraph.opset.dtypes import OF_NUMPY
 
-TESTED_KERNELS = ("extend_cache", "rotary")
+TESTED_KERNELS = ("attention", "extend_cache", "rotary")
 pytestmark = pytest.mark.library
 SETS = [("f32", 0), ("f32", 1), ("f32", 2), ("bf16", 3), ("f16", 1)]  # data types and instruction sets
 TOLERANCE = {"f32": 4e-6, "bf16": 1.2e-2, "f16": 2e-3}
@@ -49,20 +49,20 @@ def numbers(rng, dtype, *shape):
 def test_rotary_embeddings_agree(dtype, level, monkeypatch):
     monkeypatch.setattr(native, "LEVEL", level)
     rng = np.random.default_rng(level)
-    for place, (size, pairs) in enumerate([(6, 3), (40, 20), (64, 16)]):
+    for place, (size, pairs, tokens) in enumerate([(6, 3, 5), (40, 20, 90), (64, 16, 5)]):  # threads share the second
         for flags in ({}, {"interleaved": True}, {"whole": True}, {"interleaved": True, "whole": True}):
             width = pairs * (2 if "whole" in flags else 1)
-            src = numbers(rng, dtype, 2, 3, 5, size)
-            tables = [numbers(rng, dtype, 12, width) for _ in range(2)]
+            src, rows = numbers(rng, dtype, 2, 3, tokens, size), tokens + 7
+            tables = [numbers(rng, dtype, rows, width) for _ in range(2)]
             laid = [(0, 1, 2, 3), (0, 2, 1, 3), (3, 1, 0, 2)][place]
-            check("Rotary", [src, *tables, np.array([12, 2])], flags, dtype, laid)
-            check("Rotary", [src, *(table[None, None, :5] for table in tables)], flags, dtype, laid)
+            check("Rotary", [src, *tables, np.array([rows, 2])], flags, dtype, laid)
+            check("Rotary", [src, *(table[None, None, :tokens] for table in tables)], flags, dtype, laid)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "u8"])
 @pytest.mark.parametrize("laid", [(0, 1, 2, 3), (0, 2, 1, 3)])
 def test_caches_are_extended(dtype, laid):
-    for past, tokens, room in ((0, 4, 4), (7, 1, 8), (7, 3, 5), (4, 2, 9)):
+    for past, tokens, room in ((0, 4, 4), (7, 1, 8), (7, 3, 5), (4, 2, 9), (690, 3, 700)):
         kept, rows = (np.arange(2 * 3 * count * 5).reshape(2, 3, count, 5) % 100 for count in (past, tokens))
         kept, rows = (array.astype(og.DataType[dtype].numpy) for array in (kept, rows))
         for lengths in ([max(past, room), 1], [tokens, 0]):
