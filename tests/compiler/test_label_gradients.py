@@ -7,6 +7,7 @@ from helpers.pass_graphs.labels import CLASSES, ROWS, with_gradient
 import onegraph as og
 from onegraph.capi.settings import has_avx512
 from onegraph.compiler.passes.label_gradients import LEAST
+from tests.helpers.kernels import run
 
 TESTED_KERNELS = ("log_softmax_gradient",)
 RNG = np.random.default_rng(0)
@@ -35,6 +36,17 @@ def test_gradient_is_softmax_minus_labels(shape, dtype):
         loss, slope = model(logits, labels)
         np.testing.assert_allclose(loss, losses.sum(), rtol=1e-5)
         np.testing.assert_allclose(slope.astype(float), wanted, rtol=1e-5 if dtype == "f32" else 2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_powers_of_any_number_up_to_0(level):
+    rows, sums = -RNG.uniform(0, 110, (70, 300)).astype(np.float32), RNG.standard_normal((70, 1)).astype(np.float32)
+    rows[3, 5], rows[:, 7], rows[:, 8] = np.nan, -87, -np.inf
+    wanted = -np.exp(rows.astype(np.float64)) * sums
+    for threads in (1, 3):
+        found = np.full_like(rows, 7)
+        run("log_softmax_gradient", rows, sums, found, level=level, threads=threads)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=5e-38)
 
 
 def test_rows_without_a_class_have_no_gradient():

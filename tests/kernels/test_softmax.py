@@ -35,6 +35,7 @@ def expected(x, axis, kind):
 def test_softmax_along_other_axes_is_that_of_float64(dtype, finite_math):
     for shape, threads in itertools.product(SHAPES, (1, 2)):
         x = (RNG.standard_normal(shape) * 4).astype(og.DataType(dtype).numpy)
+        x[-1] *= 30
         for axis in range(len(shape) - 1):
             model = graph("SoftMax", dtype, shape, axis).compile(finite_math=finite_math, threads=threads)
             is_last = np.prod(shape[axis + 1 :]) == 1 != shape[axis]
@@ -74,6 +75,7 @@ def test_one_element_along_the_axis_is_one_or_nan():
 def test_rows_of_each_width_are_those_of_float64(dtype, width):
     x = (RNG.standard_normal((35, width)) * 4).astype(og.DataType(dtype).numpy)
     x[3, 0], x[20] = np.nan, -np.inf
+    x[5] *= 30  # powers that are no normal numbers
     for kind in ("SoftMax", "LogSoftmax"):
         result = graph(kind, dtype, x.shape, 1).compile(threads=2)(x).astype(np.float64)
         tolerance = 2 * TOLERANCES[dtype] if kind == "LogSoftmax" else 0
