@@ -94,28 +94,6 @@ def test_special_values_pass_through(dtype, axis, relu):
     near(result, np.maximum(wanted, 0) if relu else wanted, dtype)
 
 
-@pytest.mark.parametrize("given", [(), ("gamma",), ("beta",), ("gamma", "beta")], ids=" and ".join)
-@pytest.mark.parametrize("axis", [1, -1])
-@pytest.mark.parametrize("dtype", NUMPY)
-def test_channels_without_finite_statistics_are_normalized_again(dtype, axis, given):
-    """And no others, of any two layouts."""
-    shapes = [(3, 6, 5, 8), (2, 6, 70, 60)] if dtype == "f32" else [(3, 6, 5, 8)]
-    for shape, ((_, laid), (_, other)) in itertools.product(shapes, itertools.pairwise([*LAYOUTS, LAYOUTS[0]])):
-        src = laid((RNG.standard_normal(shape) * 3).astype(NUMPY[dtype]))
-        result = other(np.full((*src.shape[:-1], src.shape[-1] + 3 * (other is LAYOUTS[1][1])), 7, src.dtype))
-        gamma, beta, mean, variance = statistics(src.shape[axis])
-        gamma, beta = gamma if "gamma" in given else gamma * 0 + 1, beta if "beta" in given else beta * 0
-        mean[0], variance[2] = np.nan, np.inf
-        beta[1], gamma[3] = np.inf if "beta" in given else 0, -np.inf if "gamma" in given else 1
-        ends = [mean, variance, *([gamma] if "gamma" in given else []), *([beta] if "beta" in given else [])]
-        flags = {name: name in given for name in ("gamma", "beta")}
-        run("norm_relu", src, *ends, result, threads=2, channels=axis % 4, epsilon=1e-3, **flags)
-        with np.errstate(all="ignore"):
-            again = ~np.isfinite(gamma + beta + mean + variance)
-        wanted = np.maximum(normalized(src, (gamma, beta, mean, variance), axis), 0)
-        near(result, np.where(again.reshape((-1, 1, 1) if axis == 1 else (-1,)), wanted, 7), dtype)
-
-
 def compiled(dtype, shape, form, params="f32", behind=None, **options):
     g, count = og.Graph(), shape[FORMATS[form]]
     ends = [g.input("x", dtype, shape), *[g.input(name, params, (count,)) for name in ("gamma", "beta", "mean", "var")]]

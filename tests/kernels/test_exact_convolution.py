@@ -5,12 +5,10 @@ import pytest
 from helpers.convolution_by_definition import convolution, gradient_by_data, gradient_by_weights
 
 import onegraph as og
-from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.exact_convolution import KINDS, numbers_of
-from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
-from tests.helpers.kernels import run_compiled
+from tests.helpers.kernels import kernel_for, run_compiled
 
 TESTED_KERNELS = ("exact_convolution",)
 
@@ -82,10 +80,15 @@ def channels_last(array, what):
     return np.ascontiguousarray(np.moveaxis(array, *((1, -1) if what == "image" else ((0, 1), (-1, -2)))))
 
 
+def reversed_axes(array):
+    """The same array, whose first axis lies side by side in memory."""
+    return np.ascontiguousarray(array.T).T
+
+
 @pytest.mark.parametrize("geometry", [*GEOMETRIES, SHARED])
 @pytest.mark.parametrize("kind", KINDS)
 def test_float64_is_computed_by_definition(kind, geometry):
-    """On every instruction set, and on threads that share the work."""
+    """On every instruction set, of both layouts, and on threads that share the work."""
     shapes, rest = sides(geometry)
     if min(shapes[1][2:]) < 1:
         return
@@ -93,11 +96,11 @@ def test_float64_is_computed_by_definition(kind, geometry):
     inputs = [RNG.standard_normal(shape) for shape in ends]
     wanted = by_definition(kind, *inputs, shapes, rest)
     numbers = numbers_of(Call(BASE[kind], attrs, [TensorType(og.DataType.float64, shape) for shape in ends], 1))
-    values = [Value(0, og.DataType.float64, shape, dense_of(shape), 0, "") for shape in (*ends, out)]
-    for level, threads in ((0, 1), (1, 2), (2, 1), (4, 3)):
-        found = np.full(out, 7.0)
-        code = packed("exact_convolution", {**numbers, "level": level})
-        run_compiled(compiled("exact_convolution", values[:2], values[2:], code), *inputs, found, threads=threads)
+    for level, threads, laid in ((0, 1, np.asarray), (1, 2, reversed_axes), (2, 1, np.asarray), (4, 3, reversed_axes)):
+        arrays = [laid(array) for array in (*inputs, np.full(out, 7.0))]
+        kernel = kernel_for("exact_convolution", arrays, {**numbers, "level": level})
+        run_compiled(kernel, *arrays, threads=threads)
+        found = arrays[-1]
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
