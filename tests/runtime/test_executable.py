@@ -4,6 +4,7 @@ import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -406,6 +407,27 @@ def test_large_results_have_memory_of_their_own(size):
         model(given[3])
         assert view[0] == view[-1] == 4
     assert pickle.loads(pickle.dumps(view)).tolist() == [4] * (size - 1)
+
+
+def is_mapped(address):
+    ends = (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+    return any(int(begin, 16) <= address < int(end, 16) for begin, end in ends)
+
+
+@pytest.mark.library
+def test_a_gibibyte_of_freed_results_is_kept():
+    from onegraph.native.library import new_bytes
+
+    def freed(mebibytes):
+        return new_bytes(mebibytes << 20).ctypes.data + (mebibytes << 19)
+
+    assert not is_mapped(freed(1025))
+    first, second = freed(600), freed(400)
+    assert is_mapped(first)
+    assert is_mapped(second)
+    third = freed(300)  # the oldest is given back
+    assert [is_mapped(address) for address in (first, second, third)] == [False, True, True]
+    freed(1020)  # and now all others
 
 
 def test_large_results_are_freed_by_any_thread():
