@@ -43,6 +43,13 @@ def changes(call):
         )
         yield from (([*before, (other, shape), *behind], count, code) for other in TYPES if other != dtype)
         yield [*before, *behind], count - (place < count), code
+    for size in sorted({dim for _, shape in tensors for dim in shape}):  # of all tensors at once
+        for other in (size + 1, 0):
+            yield (
+                [(dtype, tuple([other if dim == size else dim for dim in shape])) for dtype, shape in tensors],
+                count,
+                code,
+            )
     yield [*tensors, tensors[-1]], count, code
     yield [tensors[0], *tensors], count + 1, code
     for place in range(min(len(code), len(fields_of(call["kernel"])) + MOST)):

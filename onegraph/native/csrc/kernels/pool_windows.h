@@ -75,6 +75,7 @@ inline PoolWindows::PoolWindows(const dnnl_graph_logical_tensor_t &source, const
     const bool is_known = rank >= 3 && rank <= 5 && target.ndims == source.ndims && channel < rank && n_numbers == 4 * (rank - 2);
     if (!is_known) throw std::invalid_argument("other tensors than those of a pool");
     const auto axis = [&](std::size_t at) {
+        if (source.dims[at] < 1) throw std::invalid_argument("no kernel for tensors without elements");
         return PoolAxis {source.dims[at], target.dims[at], source.layout.strides[at], target.layout.strides[at]};
     };
     images = axis(0), channels = axis(channel);
