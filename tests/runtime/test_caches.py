@@ -6,7 +6,9 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels import native
+from onegraph.compiler.kernels.attention import PLAIN
 from onegraph.opset.dtypes import OF_NUMPY
+from tests.helpers.kernels import run
 
 TESTED_KERNELS = ("attention", "extend_cache", "rotary")
 pytestmark = pytest.mark.library
@@ -39,6 +41,12 @@ def check(kind, arrays, attrs, dtype, laid=(0, 1, 2, 3)):
     found, (wanted,) = model(**given), reference.run(g, given).values()
     limit = TOLERANCE.get(dtype, 0) * np.abs(wanted.astype(np.float64)).max(initial=1)
     np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=0, atol=limit)
+
+
+def run_op_of(kind, arrays, attrs):
+    """The results of the reference."""
+    g, given = graph_of(kind, arrays, attrs)
+    return reference.run(g, given).values()
 
 
 def numbers(rng, dtype, *shape):
@@ -105,6 +113,25 @@ def test_keys_behind_the_last_are_not_read():
     exact = model(**given)
     given["x1"][0, :, 4:], given["x2"][0, :, 4:] = np.nan, np.inf
     np.testing.assert_array_equal(model(**given), exact)
+
+
+@pytest.mark.parametrize("tokens", [1, 6])
+def test_kernels_read_the_lengths_of_their_rows_alone(tokens):
+    """Behind them lies a page that nobody may touch."""
+    rng, lengths = np.random.default_rng(0), np.array([50, 9, 30])
+    query, key, value = (numbers(rng, "f32", 3, 2, count, 16) for count in (tokens, 50, 50))
+    found = np.empty_like(query)
+    flags = {"causal": True, "lengths": True} | dict.fromkeys(("backward", "mask", "plain", "past", "window"), 0)
+    run("attention", query, key, value, lengths, found, **PLAIN | flags | {"scale": 0.25})
+    (dst,) = run_op_of("CachedAttention", [query, key, value, lengths], {"scale": 0.25})
+    np.testing.assert_allclose(found, dst, rtol=1e-5, atol=1e-5)
+    tables = [numbers(rng, "f32", 50, 8) for _ in range(2)]
+    run("rotary", query, *tables, lengths, found, interleaved=False, whole=False, lengths=True)
+    (dst,) = run_op_of("Rotary", [query, *tables, lengths], {})
+    np.testing.assert_allclose(found, dst, rtol=1e-5, atol=1e-5)
+    run("extend_cache", key, query, lengths, value, takes_back=False)
+    (dst,) = run_op_of("ExtendCache", [key, query, lengths], {"room": 50})
+    np.testing.assert_array_equal(value, dst)
 
 
 @pytest.mark.parametrize("lengths", [[9], [-1]], ids=str)
