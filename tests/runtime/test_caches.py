@@ -142,11 +142,11 @@ def test_lengths_beyond_a_cache_are_refused(kind, lengths):
     g, given = graph_of(kind, [*arrays, np.array(lengths)], {})
     model = g.compile()
     place = f"x{len(arrays)}"
-    for run in (lambda **given: model(**given), lambda **given: reference.run(g, given)):
-        run(**{**given, place: np.array([8])})
+    for called in (lambda **given: model(**given), lambda **given: reference.run(g, given)):
+        called(**{**given, place: np.array([8])})
         with pytest.raises(og.ArgumentError, match=f"lengths: {lengths[0]} of row 0"):
-            run(**given)
-        run(**{**given, place: np.array([8])})
+            called(**given)
+        called(**{**given, place: np.array([8])})
 
 
 @pytest.mark.parametrize(
