@@ -136,6 +136,14 @@ def test_codes_of_src_have_errors_of_half_a_step(coding):
         assert 0 < error < most
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_more_than_16_rows_are_no_codes_without_sums_of_bytes(level):
+    product, src = Product("u4", 32), drawn(17, DEPTH)
+    assert_near(product.run(src, coded=True, level=level), product.exact(src))
+    rounded = product.run(src[1:], coded=True, level=level) - product.exact(src[1:])
+    assert np.abs(rounded).max() > 1e-4 * np.abs(product.exact(src)).max()
+
+
 @pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("coding", LIMITS)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
