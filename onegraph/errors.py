@@ -126,12 +126,16 @@ class SpecError(OneGraphError, ValueError):
     ``violations`` holds one record for each mistake, so that the user can fix all of them at once.
     """
 
-    def __init__(self, violations: Sequence[Violation]) -> None:
-        self.violations = tuple(violations)
-        super().__init__("\n".join(violation.message for violation in self.violations))
+    def __init__(self, violations: Sequence[Violation], hint: str = "") -> None:
+        self.violations, self._hint = tuple(violations), hint
+        super().__init__("\n".join([*(violation.message for violation in self.violations), *([hint] if hint else [])]))
 
-    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[Violation, ...]]]:
-        return type(self), (self.violations,)
+    def with_hint(self, hint: str) -> SpecError:
+        """The same error with a last line that says how to get what was meant; itself if that is empty."""
+        return SpecError(self.violations, hint) if hint else self
+
+    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[Violation, ...], str]]:
+        return type(self), (self.violations, self._hint)
 
 
 class ArgumentError(OneGraphError, ValueError):

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from .._util.exact_types import elements, has_type, real, text
-from ..errors import ArgumentError, shown
-from ..inference.suggestions import no_port, no_tensor
+from ..errors import ArgumentError, SpecError, shown
+from ..inference.suggestions import other_form, refused_operand
 from ..inference.violations import shortened
 from ..ir.op import LogicalTensor, Op, Signature, make_op
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT, Edition
+from ..opset.editions.registry import DEFAULT, HOST, Edition
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import AttrValue
 from .op_outputs import count_outputs, operand_type, result_type
-from .operators import OPS, contents_like, is_array, type_of
+from .operators import EXACT, ONE_OPERAND, array_of_numbers, contents_like, is_array, op_of, type_of
+from .parts import add_part
 from .signature_cache import signature
 from .tensors import GraphTensors
 from .transaction import adds, atomic
@@ -98,9 +99,12 @@ class OpAdding(GraphTensors):
             raise ArgumentError(f"{shortened(kind)}: dtype: {error}") from None
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
         lenient = not self.strict
-        inferred = signature(
-            chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient
-        )
+        try:
+            inferred = signature(
+                chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient
+            )
+        except SpecError as error:
+            raise error.with_hint(other_form(schema, chosen, tensors, error.violations)) from None
         while tensors and tensors[-1] is None:
             tensors.pop()
         ports, number = inferred.schema.outputs, self._number()
@@ -124,11 +128,12 @@ class OpAdding(GraphTensors):
             ArgumentError: a tensor belongs to another graph, or its data type does not hold the numbers.
         """
         like = cast("LogicalTensor", left if has_type(left, LogicalTensor) else right)
-        if sign == "abs":
-            return self.abs(like)
-        if sign == "**" and like is left and (power := real(right)) is not None:
+        power = real(right) if sign == "**" and like is left else None
+        if power is not None and like.dtype not in EXACT:
             return self.square(like) if power == 2 else self.pow(like, beta=power)
-        kind, edition, swapped = OPS[sign]
+        kind, edition, swapped = op_of(sign, like.dtype)
+        if right is None and sign in ONE_OPERAND:
+            return cast("LogicalTensor", self.op(kind, [like], edition=edition))
         tensors: list[LogicalTensor] = []
         for operand in (right, left) if swapped else (left, right):
             if has_type(operand, LogicalTensor):
@@ -138,6 +143,11 @@ class OpAdding(GraphTensors):
             else:
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
         return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
+
+    @atomic
+    def _part(self, tensor: LogicalTensor, place: object) -> LogicalTensor:
+        """Add the ops that take a part of a tensor of this graph."""
+        return add_part(self.op, self._own(tensor, "index"), place)
 
     @atomic
     def _op_with_bias(
@@ -268,7 +278,7 @@ class OpAdding(GraphTensors):
                 known[index] = self._as_constant(schema, known, index, tensor)
                 if known[index] is None:
                     self._refuse_former(tensor, f"inputs[{index}]")
-                    raise ArgumentError(_refusal(schema, listed, index))
+                    raise ArgumentError(refused_operand(schema, listed, index))
         return known
 
     def _as_constant(
@@ -276,19 +286,27 @@ class OpAdding(GraphTensors):
     ) -> LogicalTensor | None:
         """The constant of an array that is given as input ``index`` of an op; None for other values.
 
-        Ops that broadcast take a number too, which becomes a scalar of the data type of the other operand.
+        Ops that broadcast take a number too, which becomes a scalar of the data type of the other operand; host ops
+        take numbers and lists of them. Numbers of float64 that no other input makes such become f32.
         """
         if schema is None or not (index < len(schema.inputs) or schema.variadic):
             return None
+        own = None
+        hosted = schema.category == HOST
+        if hosted:
+            value = array_of_numbers(value)
         if real(value) is not None and schema.has_attribute("auto_broadcast") and index < len(schema.inputs):
             if schema.inputs[index].type in DataType.__members__ or all(one is None for one in known):
                 return None
-            value = value if has_type(value, (int, float)) else np.asarray(value)
+            value, own = value if has_type(value, (int, float)) else np.asarray(value), DataType.f32
         elif not is_array(value):
             return None
         label_text = f"{schema.kind}: {schema.input_port(index).name}"
         types = [None if one is None else one.dtype for one in known]
-        dtype = operand_type(schema, types, index, type_of(value))
+        own = own or type_of(value)
+        dtype = operand_type(schema, types, index, DataType.f32 if hosted and own is DataType.float64 else own)
+        if dtype is None and real(value) is not None:  # the check of the op refuses the types
+            dtype = next(filter(None, types), None)
         if dtype is None:
             return self.constant(value) if is_array(value) else None
         like = next((one for one in known if one is not None and one.dtype is dtype), None)
@@ -320,25 +338,3 @@ class OpAdding(GraphTensors):
     def _is_taken(self, name: str) -> bool:
         """Whether an op of the graph has the name; the name of an op whose addition was interrupted is free."""
         return any(op.name == name for op in self._ops)
-
-
-def _refusal(schema: Schema | None, operands: Sequence[object], index: int) -> str:
-    """The message for input ``index`` of ``operands``, which is not a tensor of the graph."""
-    value, where = operands[index], f"inputs[{index}]"
-    first = next((tensor.dtype for tensor in operands if has_type(tensor, LogicalTensor)), DataType.f32)
-    if schema is None:
-        return no_tensor(value, where, first)
-    if schema.variadic:
-        if index > 0 and real(value) is not None:
-            return no_port(schema, index, value)
-        return no_tensor(value, f"{schema.kind}: {where}", first, schema.name)
-    if index >= len(schema.inputs):
-        return no_port(schema, index, value)
-    own = schema.inputs[index]
-    if schema.has_attribute(own.name) and not has_type(value, LogicalTensor):
-        expected = f"expected a tensor of this graph, or the attribute {own.name}=..."
-        return f"{schema.kind}: {own.name}: {shown(value)}; {expected}"
-    pairs = zip(schema.inputs, operands, strict=False)
-    alike = (tensor.dtype for port, tensor in pairs if port.type == own.type and has_type(tensor, LogicalTensor))
-    dtype = DataType.__members__.get(own.type) or next(alike, first)
-    return no_tensor(value, f"{schema.kind}: {own.name}", dtype)

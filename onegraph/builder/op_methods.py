@@ -23,7 +23,6 @@ from ..opset.schema import Schema
 from ..opset.signature import Attribute, Fill
 from ..opset.values import nearest
 from .op_names import methods
-from .operators import array_of_numbers
 
 # What other frameworks call an op, in any spelling, and the method, or the call, that computes it here.
 ELSEWHERE = {
@@ -135,8 +134,6 @@ def _method(name: str, schema: Schema, vocabulary: str) -> Any:
             attrs = _completed(implied, attrs, lists, tensors)
         if "bias" in ports and ports["bias"] < len(tensors):
             return self._op_with_bias(schema, tensors, attrs, ports["bias"], options)
-        if vocabulary == HOST:
-            tensors = [array_of_numbers(tensor) for tensor in tensors]
         return self.op(schema.kind, tensors, attrs, edition=vocabulary, **options)
 
     method.__name__ = method.__qualname__ = name

@@ -49,7 +49,7 @@ def operand_type(
     """The data type that an array becomes as input ``index``, beside inputs of these types; None leaves its own.
 
     It is the only one that the type table allows, else that of the first other input, else ``own``, the data type of
-    the array, if the type table allows it. A table of numbers beside indices stays one.
+    the array, if the type table allows it. A table of numbers or of integers beside indices keeps its type.
     """
     variable = schema.input_port(index).type
     if (fixed := DataType.__members__.get(variable)) is not None:
@@ -57,7 +57,7 @@ def operand_type(
     typed = typed_ports(schema, tuple(known), ())
     allowed = {dtype for row in schema.types if row_holds(row, typed) for dtype in row.types.get(variable, ())}
     kinds = allowed - EXACT if own is not None and own not in EXACT else allowed
-    if own is DataType.boolean:
+    if own is DataType.boolean or own in allowed & EXACT:
         kinds = allowed & {own}
     alike = [dtype for dtype in known if dtype is not None and dtype in kinds]
     bound = [port.dtype for port in typed if port.variable == variable]

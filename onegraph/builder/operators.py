@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from .._util.exact_types import has_type
 from ..arrays.ndarrays import array_of, is_numpy
 from ..errors import ArgumentError, class_of, shown
+from ..inference.type_table import typing_of
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT
+from ..opset.editions.registry import DEFAULT, HOST
+from ..opset.editions.registry import edition as edition_named
 
 # Operator -> the op, the edition that has it, and whether the operands change places.
 OPS = {
@@ -23,9 +27,37 @@ OPS = {
     "<=": ("GreaterEqual", DEFAULT, True),
     ">": ("Greater", "legacy-1", False),
     "<": ("Less", "legacy-1", False),
+    "%": ("Mod", HOST, False),
+    "&": ("BitwiseAnd", HOST, False),
+    "|": ("BitwiseOr", HOST, False),
+    "^": ("BitwiseXor", HOST, False),
+    "~": ("BitwiseNot", HOST, False),
+    "abs": ("Abs", DEFAULT, False),
 }
+ONE_OPERAND = frozenset(["~", "abs"])
+OF_BOOLEANS = {"&": "And", "|": "Or", "^": "Xor", "~": "Not"}
+ROUNDED = "/"  # of integers: the host op cuts the fraction off, which the operator of Python does not
 NUMBERS = frozenset(dtype.numpy for dtype in DataType)
 EXACT = frozenset(DataType[name] for name in ("s8", "u8", "s32", "s64", "s4", "u4", "boolean"))
+
+
+def op_of(sign: str, dtype: DataType) -> tuple[str, str, bool]:
+    """The op of an operator on tensors of a data type, its edition, and whether the operands change places.
+
+    It is the host op for the data types that the specification lacks, such as s64.
+    """
+    kind, edition, swapped = OPS[sign]
+    if dtype is DataType.boolean and sign in OF_BOOLEANS:
+        kind = OF_BOOLEANS[sign]
+    elif sign != ROUNDED and edition != HOST and not _has(edition, kind, dtype) and _has(HOST, kind, dtype):
+        edition = HOST
+    return kind, edition, swapped
+
+
+@cache
+def _has(edition: str, kind: str, dtype: DataType) -> bool:
+    schema = edition_named(edition).schemas[kind]
+    return bool(typing_of(edition, kind, (dtype,) * len(schema.inputs), ())[0])
 
 
 def is_array(operand: object) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._util.exact_types import has_type
-from ..errors import ArgumentError, class_of, shown
+from .._util.exact_types import has_type, real
+from ..errors import ArgumentError, Violation, class_of, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
 from ..opset.dtypes import DataType
@@ -18,10 +18,15 @@ from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Schema
 from ..opset.signature import Attribute, Port
 from ..opset.values import axes_of, format_letters, nearest, takes
+from .type_table import typing_of
 from .violations import shortened
 
 # What other frameworks call an attribute: the attributes that it may be here.
 ELSEWHERE = {"dim": ("axis", "axes"), "padding": ("pads_begin",), "perm": ("order",), "negative_slope": ("alpha",)}
+# Ops of the specification: the host op that computes the same under another name; and how its method is called.
+HOST_FORMS = {"TypeCast": "Cast", "Select": "Where", "StaticReshape": "Reshape", "StaticTranspose": "Transpose"}
+CALLS = {"Cast": "g.cast(tensor, dtype=...)", "Where": "g.where(cond, src_0, src_1)"}
+WHOLE = frozenset(["s8", "u8", "s32", "s64", "boolean"])
 SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories with lists of one element for each axis
 
 
@@ -135,6 +140,30 @@ def port_names(ports: Sequence[Port]) -> str:
     return f"{count}: {names}" + (" (? is optional)" if "?" in names else "")
 
 
+def other_form(
+    schema: Schema | None, chosen: Edition, tensors: Sequence[LogicalTensor | None], violations: Sequence[Violation]
+) -> str:
+    """Another way to compute an op whose data types, or whose broadcast, the specification refuses; may be empty."""
+    wrong = [one for one in violations if one.rule == "data_type"]
+    other = None if schema is None else edition_named(HOST).schema(HOST_FORMS.get(schema.kind, schema.kind))
+    if other is not None and schema is not None and chosen.name != HOST:
+        types = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        if wrong and len(wrong) == len(violations) and typing_of(HOST, other.kind, types, ())[0]:
+            names = " and ".join(sorted({str(dtype) for dtype in types if dtype is not None}))
+            return f"the host op {other.kind} takes {names}: {CALLS.get(other.kind) or _host_call(other)}"
+        if other.kind == "Where" and any(one.where == "cond" for one in violations) and not wrong:
+            return f"the host op Where broadcasts all of its inputs: {CALLS['Where']}"
+    whole = [one.given for one in wrong if str(one.given) in WHOLE]
+    return f"g.cast(tensor, dtype=...) converts {whole[0]} to another data type" if whole else ""
+
+
+def _host_call(schema: Schema) -> str:
+    """A call of a host op that has no method of its own."""
+    inputs = "[...]" if schema.variadic else f"[{', '.join(port.name for port in schema.inputs if not port.optional)}]"
+    attrs = ", {" + ", ".join(f"{one.name!r}: ..." for one in schema.attributes) + "}" if schema.attributes else ""
+    return f"g.op({schema.kind!r}, {inputs}{attrs}, edition={HOST!r})"
+
+
 def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method: str = "") -> str:
     """The message for a value that is not a tensor of the graph, with a suggestion how to get one.
 
@@ -173,6 +202,28 @@ def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method:
     if has_type(value, (list, tuple)):
         return f"{where}: {shown(value)}; expected {expected}, or an array, as np.array(..., np.float32)"
     return f"{where}: {shown(value)}; expected {source}"
+
+
+def refused_operand(schema: Schema | None, operands: Sequence[object], index: int) -> str:
+    """The message for input ``index`` of ``operands``, which is not a tensor of the graph."""
+    value, where = operands[index], f"inputs[{index}]"
+    first = next((tensor.dtype for tensor in operands if has_type(tensor, LogicalTensor)), DataType.f32)
+    if schema is None:
+        return no_tensor(value, where, first)
+    if schema.variadic:
+        if index > 0 and real(value) is not None:
+            return no_port(schema, index, value)
+        return no_tensor(value, f"{schema.kind}: {where}", first, schema.name)
+    if index >= len(schema.inputs):
+        return no_port(schema, index, value)
+    own = schema.inputs[index]
+    if schema.has_attribute(own.name) and not has_type(value, LogicalTensor):
+        expected = f"expected a tensor of this graph, or the attribute {own.name}=..."
+        return f"{schema.kind}: {own.name}: {shown(value)}; {expected}"
+    pairs = zip(schema.inputs, operands, strict=False)
+    alike = (tensor.dtype for port, tensor in pairs if port.type == own.type and has_type(tensor, LogicalTensor))
+    dtype = DataType.__members__.get(own.type) or next(alike, first)
+    return no_tensor(value, f"{schema.kind}: {own.name}", dtype)
 
 
 def no_port(schema: Schema, index: int, value: object) -> str:

@@ -260,8 +260,8 @@ def test_rejects_a_tensor_of_another_graph(g):
         ),
         (
             lambda g, a: g.select(g.input("m", og.boolean, (4, 4)), 1, -np.inf),
-            "Select: src_0: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
-            f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",
+            "Select: cond: shape [4, 4]; expected a shape that broadcasts to []\n"
+            "the host op Where broadcasts all of its inputs: g.where(cond, src_0, src_1)",
         ),
         (
             lambda g, a: g.select(1, a, a),

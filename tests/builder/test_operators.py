@@ -1,8 +1,10 @@
 """Python's operators on the tensors of a graph, and what the methods of ops imply."""
 
 import copy
+import itertools
 import operator
 import pickle
+import re
 
 import ml_dtypes
 import numpy as np
@@ -136,12 +138,147 @@ def test_other_operands_give_a_type_error(other):
         other - x
 
 
-def test_a_tensor_has_no_parts():
-    x = og.Graph().input("x", og.f32, (3,))
-    with pytest.raises(TypeError, match=r"cannot be indexed; g\.slice"):
-        x[0]
+PARTS = [
+    np.s_[0], np.s_[-1], np.s_[:, -1], np.s_[..., 0], np.s_[1:3], np.s_[::-1], np.s_[:, ::2], np.s_[3:0:-1, ..., None],
+    np.s_[None], np.s_[None, 0, :, None, 2:], np.s_[0, 1, 2], np.s_[[2, 0]], np.s_[:, [1, 1, 3]], np.s_[..., [0, 5]],
+    np.s_[-3:, :-1], np.s_[5:], np.s_[-10:2], np.s_[::-2, None, ..., -2], np.s_[np.array([[0, 1], [2, 3]])], np.s_[...],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("place", PARTS, ids=repr)
+def test_parts_of_a_tensor_are_those_of_numpy(place, opened):
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, None, None) if opened else (4, 5, 6))
+    y = g.output("y", g.relu(x[place]))
+    g.output("d_x", *g.gradient(y, x))
+    array = np.random.default_rng(0).normal(size=(4, 5, 6)).astype(np.float32)
+    found = og.reference.run(g, {"x": array})
+    expected = np.zeros_like(array)
+    np.add.at(expected, place, array[place] > 0)
+    np.testing.assert_array_equal(found["y"], np.maximum(array[place], 0))
+    np.testing.assert_array_equal(found["d_x"], expected)
+
+
+def test_a_part_by_a_tensor_of_indices():
+    g = og.Graph()
+    x, i = g.input("x", og.f32, (None, 3)), g.input("i", og.s64, (2,))
+    g.output("y", x[i])
+    g.output("z", x[5])
+    arrays = {"x": np.eye(3, dtype=np.float32), "i": np.array([2, -1])}
+    with pytest.raises(og.ArgumentError, match=r"index 5 .* out of bounds"):
+        og.reference.run(g, arrays)
+    assert og.reference.run(g, {**arrays, "x": np.ones((6, 3), np.float32)})["z"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (4, "expected an index from -4 to 3 along axis 0"),
+        (-5, "expected an index from -4 to 3 along axis 0"),
+        ((0, 0, 0, 0), "expected at most 3 indices"),
+        ((..., ...), "expected at most 3 indices, and ... once"),
+        (np.s_[::0], "expected a step other than 0"),
+        (np.s_["a":], "expected integers in a slice; g.slice takes tensors"),
+        ((0, [1]), "expected no integer beside a list of indices"),
+        (([1], [1]), "expected integers, slices"),
+        (True, "expected integers, slices"),
+        ("a", "expected integers, slices"),
+        (1.5, "expected integers, slices"),
+        ([True, False], "expected integers, slices"),
+    ],
+)
+def test_places_that_a_tensor_does_not_have(place, problem):
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 5, 6))
+    with pytest.raises(og.ArgumentError, match=r"^x\[\.\.\.\]: index .*" + re.escape(problem)):
+        x[place]
+    assert g.ops == ()
+
+
+def test_a_mask_is_no_place():
+    g = og.Graph()
+    x, mask = g.input("x", og.f32, (3,)), g.input("mask", og.boolean, (3,))
+    with pytest.raises(og.ArgumentError, match=r"index mask; .* g\.compress takes the rows of a mask, and g\.select"):
+        x[mask]
+    with pytest.raises(og.ArgumentError, match="expected a tensor of known rank"):
+        g.input("any", og.f32, None)[0]
     with pytest.raises(TypeError, match="not iterable"):
         iter(x)
+
+
+@pytest.mark.parametrize("sign", ["add", "sub", "mul", "mod", "and_", "or_", "xor", "ge", "gt", "le", "lt", "pow"])
+@pytest.mark.parametrize("dtype", [og.s64, og.s32, og.u8])
+def test_operators_of_integers(sign, dtype):
+    apply, first, second = getattr(operator, sign), *np.array([[7, 2, 9], [2, 2, 3]], dtype.numpy)
+    for other in (second, 3):
+        g = og.Graph()
+        x, y = g.input("x", dtype, (3,)), g.input("y", dtype, (3,))
+        g.output("z", apply(x, y if other is second else other))
+        found = og.reference.run(g, {"x": first, "y": second})["z"]
+        expected = apply(first, other)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+
+
+def test_operators_of_one_integer_tensor():
+    for dtype, apply in itertools.product((og.s64, og.s32), (operator.neg, operator.invert, abs)):
+        g = og.Graph()
+        g.output("y", apply(g.input("x", dtype, (2,))))
+        assert (
+            og.reference.run(g, {"x": np.array([-3, 4], dtype.numpy)})["y"].tolist()
+            == apply(np.array([-3, 4])).tolist()
+        )
+
+
+@pytest.mark.parametrize("sign", ["and_", "or_", "xor"])
+def test_operators_of_booleans(sign):
+    apply, first, second = getattr(operator, sign), np.array([True, True, False]), np.array([True, False, False])
+    g = og.Graph()
+    x, y = g.input("x", og.boolean, (3,)), g.input("y", og.boolean, (3,))
+    g.output("z", ~apply(x, y))
+    assert og.reference.run(g, {"x": first, "y": second})["z"].tolist() == (~apply(first, second)).tolist()
+
+
+def test_division_of_integers_is_refused():
+    x = (g := og.Graph()).input("x", og.s64, (3,))
+    with pytest.raises(og.SpecError, match=r"the host op Divide takes s64: g\.op\('Divide', .* edition='host'\)$"):
+        x / 2
+    assert g.ops == ()
+
+
+def test_tensors_compare_by_identity():
+    g = og.Graph()
+    x, y = g.input("x", og.f32, (3,)), g.input("y", og.f32, (3,))
+    for apply, other, holds in itertools.product((operator.eq, operator.ne), (x, y, 0, None, "x"), (True, False)):
+        found = apply(x, other)
+        assert (found == holds) is (bool(found) is holds)
+        assert bool(found) is ((other is x) is (apply is operator.eq))
+    assert x not in [y]
+    assert {x: 1, y: 2}[y] == 2
+    assert len({x, y}) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda g, x: x * (x == 0),
+        lambda g, x: (x != x) * x,
+        lambda g, x: 1.0 * (x == 0),
+        lambda g, x: np.ones(3) * (x != 0),
+        lambda g, x: ~(x == 0),
+        lambda g, x: g.select(x == 0, x, x),
+        lambda g, x: g.where(x == 0, x, x),
+        lambda g, x: g.output("y", x == 0),
+    ],
+)
+def test_a_comparison_of_identities_is_no_number(use):
+    g = og.Graph()
+    x = g.input("x", og.f32, (3,))
+    with pytest.raises((TypeError, og.ArgumentError), match=r"== and != ask whether .* g\.equal\(a, b\) compares"):
+        use(g, x)
+    assert g.ops == ()
+    assert not g.constants
 
 
 def test_a_tensor_is_neither_true_nor_false():
@@ -254,12 +391,56 @@ def test_one_axis_stands_for_a_list_of_axes():
         g.op("ReduceSum", [x], {"axes": 1})
 
 
-@pytest.mark.parametrize("table", [np.ones((5, 3), np.float32), np.ones((5, 3), np.int64), np.ones((5, 3), np.bool_)])
+@pytest.mark.parametrize(
+    "table", [np.ones((5, 3), one) for one in (np.float32, np.int64, np.int32, np.uint8, np.bool_)]
+)
 def test_a_table_keeps_its_type_beside_indices(table):
     g = og.Graph()
     rows = g.gather(table, g.input("ids", og.s64, (1, 4)))
     assert (rows.dtype.numpy, rows.shape) == (table.dtype, (1, 4, 3))
     assert g.gather(g.input("table", og.f32, (5, 3)), np.array([1, 2])).dtype is og.f32
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda g, mask, x: g.where(mask, 1.0, 0.0), og.f32),
+        (lambda g, mask, x: g.where(mask, 1, 0), og.s64),
+        (lambda g, mask, x: g.where(mask, x, 0), og.u8),
+        (lambda g, mask, x: g.one_hot(np.array([0, 2]), 3, [0.0, 1.0]), og.f32),
+        (lambda g, mask, x: g.gather([0.5, 1.5], np.array([0])), og.f32),
+        (lambda g, mask, x: g.gather(np.ones(3), np.array([0])), og.f32),
+        (lambda g, mask, x: g.range(0.0, 1.0, 0.25), og.f32),
+        (lambda g, mask, x: g.op("Pad", [x, [1, 1], 3], edition="host"), og.u8),
+        (lambda g, mask, x: g.select(g.constant(np.True_), 1.0, 0), og.f32),
+    ],
+)
+def test_numbers_get_the_type_of_their_own_port(build, expected):
+    g = og.Graph()
+    assert build(g, g.input("mask", og.boolean, (3,)), g.input("x", og.u8, (3,))).dtype is expected
+
+
+@pytest.mark.parametrize(
+    ("build", "hint"),
+    [
+        (lambda g, i, b: g.type_cast(i, dtype=og.f32), r"the host op Cast takes s64: g\.cast\(tensor, dtype=\.\.\.\)"),
+        (lambda g, i, b: g.select(b, i, 0), r"the host op Where takes boolean and s64: g\.where\(cond, src_0, src_1\)"),
+        (lambda g, i, b: g.add(i, 1), r"takes s64: g\.op\('Add', \[src_0, src_1\], edition='host'\)"),
+        (lambda g, i, b: g.concat(i, i, axis=0), r"g\.op\('Concat', \[\.\.\.\], \{'axis': \.\.\.\}, edition='host'\)"),
+        (lambda g, i, b: g.static_reshape(i, shape=(1, 3)), r"g\.op\('Reshape', \[src, shape\], edition='host'\)"),
+        (lambda g, i, b: g.relu(i), r"g\.cast\(tensor, dtype=\.\.\.\) converts s64 to another data type"),
+        (lambda g, i, b: i * g.cast(i, dtype=og.s32), r"g\.cast\(tensor, dtype=\.\.\.\) converts s32"),
+        (lambda g, i, b: g.select(b, 1.0, 0.0), r"the host op Where broadcasts .*: g\.where\(cond, src_0, src_1\)"),
+    ],
+)
+def test_refused_types_name_another_form(build, hint):
+    g = og.Graph()
+    i, b = g.input("i", og.s64, (3,)), g.input("b", og.boolean, (3,))
+    with pytest.raises(og.SpecError, match=hint) as caught:
+        build(g, i, b)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.violations == caught.value.violations
 
 
 @pytest.mark.library

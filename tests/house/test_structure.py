@@ -86,6 +86,7 @@ BORDER = {
     "builder.rewriting": "patterns, and what they return",
     "builder.graph": "graphs that are given to functions",
     "builder.operators": "operands of Python's operators",
+    "builder.parts": "indices of parts of a tensor",
     "builder.op_outputs": "names of the outputs that are wanted",
     "checker.check": "graphs, and records of ops that were made by hand",
     "checker.library_limits": "versions to check against",
