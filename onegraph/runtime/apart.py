@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from .._util.records import record
@@ -115,7 +116,8 @@ class _Edges:
                 cause, text = OTHERS[report.executor]
                 text = text.format(ops=_ops(report))
                 why = "" if cause == "constant" else reason_of(report)
-                return cause, (f"{text}: {why}" if why else text) + self._without_move(report, first, second)
+                text = f"{text}: {why}" if why else text
+                return cause, text + self._without_move(report, first, second, tensor)
         if together := kept_apart(first, second):
             return "fault", together
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]
@@ -142,7 +144,7 @@ class _Edges:
             types = ", ".join(sorted({str(end.dtype) for op in ops for end in op.outputs}))
             return "data type", f"the library joins {_ops(first)} and {_ops(second)} in f32, but not in {types}"
         for report in (second, first):
-            if several := self._several(report):
+            if several := self._several(report, tensor):
                 return "rewritten", several
         return "no pattern", self._without_pattern(first, second, tensor)
 
@@ -154,39 +156,52 @@ class _Edges:
                 return f"both compute a part of {kind.partition(': ')[0]} {name!r}, which runs as several ops{why}"
         return ""
 
-    def _several(self, report: PartitionReport) -> str:
-        """Which op runs as several steps, of which a partition is one, and why; empty if none does."""
+    def _several(self, report: PartitionReport, tensor: NamedTensor) -> str:
+        """Which op beside a tensor runs as several steps, of which a partition is one, and why; empty if none does."""
+        ops = [self.by_name[name] for name in report.names if name in self.by_name]
+        touching = {
+            op.name for op in ops if any(end is not None and end.name == tensor.name for end in op.inputs + op.outputs)
+        }
         for kind, name in zip(report.kinds, report.names, strict=True):
             parts = [one for one in self.reports if name in one.names and one.executor in ("oneDNN", "kernel")]
-            if ": " in kind and len(parts) > 1:
+            if ": " in kind and len(parts) > 1 and name in (touching or report.names):
                 why = f": {reason_of(report)}" if reason_of(report) else ""
                 return f"{kind.partition(':')[0]} {name!r} runs as several ops{why}"
         return ""
 
-    def _without_move(self, moving: PartitionReport, first: PartitionReport, second: PartitionReport) -> str:
-        """What the library joins if a view or copy does not stand between a maker and a reader; empty if nothing.
+    def _without_move(
+        self, moving: PartitionReport, first: PartitionReport, second: PartitionReport, tensor: NamedTensor
+    ) -> str:
+        """What is between a maker and a reader if a view or copy does not stand there; empty if that is not known.
 
         Args:
-            moving: the view or copy, which is one of the next two.
+            moving: what is not computed by the library or a kernel; it is one of the next two.
             first: the partition that makes a tensor.
             second: the one that reads it.
+            tensor: the tensor.
         """
         names = [name for name in moving.names if name in self.by_name]
-        if moving.executor not in ("view", "copy") or len(names) != 1 or ": " in moving.kinds[0]:
+        if len(names) != 1 or ": " in moving.kinds[0] or moving.executor == "constant":
             return ""
+        if moving.executor not in ("view", "copy"):
+            known = moving is second and not self._is_foreign(names[0])
+            return f"; {self._without_pattern(first, second, tensor)}" if known else ""
         sources, results = {_key(one) for one in moving.sources}, {_key(one) for one in moving.results}
         makers = [one for one in self.reports if any(_key(made) in sources for made in one.results)]
         readers = [one for one in self.reports if any(_key(read) in results for read in one.sources)]
-        for maker in makers if first is moving else [first]:
-            for reader in readers if second is moving else [second]:
-                ops = [self.by_name[name] for name in (*maker.names, *names, *reader.names) if name in self.by_name]
-                if self.joining.joins(ops, without=names[0]):
-                    return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
-        return ""
+        makers, readers = makers if first is moving else [first], readers if second is moving else [second]
+        for maker, reader in product(makers, readers):
+            ops = [self.by_name[name] for name in (*maker.names, *names, *reader.names) if name in self.by_name]
+            if self.joining.joins(ops, without=names[0]):
+                return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
+        chain, kind = [kind for maker in makers[:1] for kind in _chain(maker)], self.by_name[names[0]].kind
+        near = None if self._is_foreign(names[0]) else nearest_pattern(chain)
+        missing = "" if near is None else missing_in_guide([*chain, kind], VERSION[:2])
+        return f"; the nearest pattern is {near.name!r}, but {missing}" if near is not None and missing else ""
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
-        kinds, more = _plain(first), _plain(second)
+        kinds, more = _chain(first), _chain(second)
         names = (*first.names, *second.names)
         begins = next((kind for kind in more if kind in STARTS), None)
         start = next((kind for kind in kinds if kind in STARTS), None)
@@ -276,8 +291,10 @@ class _Edges:
         around = {op.name: op for op in (*before, *ops) if op is not None and op.kind in QUANTIZATIONS}
         for report in self.reports:
             for kind, name in zip(report.kinds, report.names, strict=True):
+                text = f"an int8 kernel takes {products[0].kind} {products[0].name!r} {BETWEEN}"
+                if name in around and is_kept_apart(report.reason):
+                    return f"{text}, but {report.reason}"
                 if name in around and ": " in kind and report.reason:
-                    text = f"an int8 kernel takes {products[0].kind} {products[0].name!r} {BETWEEN}"
                     return f"{text}, but {around[name].kind} {name!r} runs as other ops: {report.reason}"
         return ""
 
@@ -320,8 +337,8 @@ def _plain(report: PartitionReport) -> list[str]:
 
 
 def _chain(report: PartitionReport) -> list[str]:
-    """The kind of each op of a partition."""
-    return [kind.partition(":")[0] for kind, _ in dict.fromkeys(zip(report.kinds, report.names, strict=True))]
+    """The kind of each op of a partition, as the library sees it: of a part of an op, that of the part."""
+    return [kind.rpartition(": ")[2] for kind in report.kinds]
 
 
 def _some(kinds: frozenset[str]) -> str:

@@ -62,11 +62,16 @@ def requantized(g, x):
     return g.dequantize(g.quantize(x, scales=[0.5], zps=[7], dtype=og.u8), scales=[0.5], zps=[7])
 
 
-def coded(g, x, zps):
-    """A product of codes, whose weights have these zero points."""
+def coded(g, x, zps, axis=1):
+    """A product of codes, whose weights have these zero points along an axis."""
     scales, codes = [0.5] * 32, np.ones((32, 32), np.int8)
-    weights = g.dequantize(g.constant(codes), qtype="per_channel", axis=1, scales=scales, zps=zps, name="w")
+    weights = g.dequantize(g.constant(codes), qtype="per_channel", axis=axis, scales=scales, zps=zps, name="w")
     return g.matmul(requantized(g, x), weights, name="mm")
+
+
+def codes_apart(g, x):
+    """Numbers of codes whose zero points differ, so that the library computes them by other ops."""
+    return g.dequantize(x, qtype="per_channel", axis=1, scales=[0.5] * 32, zps=[*range(32)])
 
 
 def pooled(g, y):
@@ -116,6 +121,19 @@ APART = {
         "fault",
         "an int8 kernel takes MatMul 'mm' with a Dequantize of its source and one of its weights, but Dequantize 'w' "
         "runs as other ops: computed once, at compilation; zero points apart",
+    ),
+    "scales of weights along the axis of the sum": (
+        lambda g, x: g.quantize(coded(g, x, [0] * 32, axis=0), scales=[0.5], zps=[0], dtype=og.u8),
+        {},
+        "fault",
+        "an int8 kernel takes MatMul 'mm' with a Dequantize of its source and one of its weights, but oneDNN takes "
+        "scales along another axis",
+    ),
+    "a reshape that changes the shapes behind it": (
+        lambda g, x: g.static_reshape(product(g, x), shape=[2, 2, 32]) + g.input("z", og.f32, (2, 2, 32)),
+        {},
+        "view",
+        "the nearest pattern is 'matmul fusion patterns', but the table of patterns of MatMul has no StaticReshape",
     ),
     "codes of the source alone": (
         lambda g, x: product(g, requantized(g, x)),
@@ -389,6 +407,20 @@ QUESTIONS = {
         lambda g, x: g.gelu(product(g, x), mode="gelu_tanh", name="gelu"),
         "rewritten",
         "GELU 'gelu' runs as several ops: by Sigmoid: no GELU by tanh",
+    ),
+    "Select behind a product": (
+        N,
+        "f32",
+        lambda g, x: g.select(g.input("c", "boolean", N), product(g, x), 0.0),
+        "copy",
+        "the table of patterns of MatMul has no Select; the guide has it since 3.5",
+    ),
+    "one op more behind the parts of an op": (
+        N,
+        "u8",
+        lambda g, x: g.sqrt(g.add(g.tanh(codes_apart(g, x)), g.input("z", "f32", N))),
+        "no pattern",
+        "the table of patterns of binary ops has at most 3 of unary and binary ops, and this is one more Sqrt",
     ),
     "op that runs as others": (
         N,
