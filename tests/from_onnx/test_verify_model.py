@@ -129,6 +129,15 @@ def test_right_models_are_right(name, tmp_path):
     assert str(found).startswith("right: ")
 
 
+def test_padding_times_infinite_weights_is_no_finding(tmp_path):
+    """ONNX Runtime multiplies the zeros, and gives NaN where the definition has no product."""
+    ports = [("x", TensorProto.FLOAT, [1, 2, 5, 5]), ("w", TensorProto.FLOAT, [3, 2, 3, 3])]
+    onnx.save(made([("Conv", ["x", "w"], ["y"], {"pads": [1] * 4})], ports), tmp_path / "m.onnx")
+    found = verify_model.verify_model(tmp_path / "m.onnx")
+    assert found, found
+    assert any("multiplies infinite weights by the zeros of the padding" in note for note in found.notes)
+
+
 def test_state_between_calls_is_noticed(tmp_path, monkeypatch):
     kept, run = {}, verify_model.Executable._run_by_name
     monkeypatch.setattr(
