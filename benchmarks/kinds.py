@@ -295,7 +295,7 @@ ELSEWHERE = {
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "SumTo"), "a call of numpy"),
     **dict.fromkeys(("Attention", "AttentionBackward"), "`attention` measures it"),
     **dict.fromkeys(("PackedMatMul", "PackedGather", "PackedExperts", "Recurrence"), OWN_PAGES),
-    **dict.fromkeys(("CachedAttention", "ExtendCache", "Rotary"), OWN_PAGES),
+    **dict.fromkeys(("CachedAttention", "ExtendCache", "LinearAttention", "Rotary"), OWN_PAGES),
     **dict.fromkeys(("DynamicQuantizeLinear", "FakeQuantize"), OWN_PAGES),
     **dict.fromkeys(("If", "Loop"), "its time is that of the ops in its body"),
     **dict.fromkeys(("AllReduceStart", "AllReduceDone"), "it waits for other processes"),

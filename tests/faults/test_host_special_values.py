@@ -110,6 +110,10 @@ def _composed():
     yield HostCase("Rotary", [pairs, angle, angle], [np.float32([-0.5, nan, 1.5, nan]).reshape(1, 1, 1, 4)])
     yield HostCase("ExtendCache", [pairs, pairs * 2, last + 1], [np.concatenate([pairs, pairs * 2], 2)], {"room": 2})
     scores = np.float32([[inf, 0, 0], [nan, 0, 0]])
+    head = [np.float32([[1, 2]]).reshape(1, 1, 1, 1, 2), np.float32([0, 1]).reshape(1, 1, 1, 2)]
+    head += [np.float32([nan, inf, 1]).reshape(1, 1, 1, 3), np.float32([[1, inf, 0], [0, 0, 2]]).reshape(1, 1, 2, 3)]
+    found = np.float32([[nan, nan, 0], [nan, inf, 3]]).reshape(1, 1, 2, 3)
+    yield HostCase("LinearAttention", head, [np.float32([nan, nan, 6]).reshape(1, 1, 1, 1, 3), found])
     yield HostCase("Attention", [query, key, numbers, scores], [np.full((1, 1, 2, 1), np.float32(nan))])
 
 

@@ -104,6 +104,7 @@ def cases() -> Iterator[HostCase]:
     yield from _reductions(x)
     yield from _attention()
     yield from _caches()
+    yield from _linear()
     yield from _recurrence()
     yield from _control()
     yield from _packed()
@@ -323,6 +324,22 @@ def _caches() -> Iterator[HostCase]:
     longer[0, :, 1:3], longer[1, :, :2] = rows[0], rows[1]
     yield HostCase("ExtendCache", [past, rows, np.array([3, 1]), np.array(4)], [longer], known=frozenset([3]))
     yield HostCase("ExtendCache", [past, rows, np.array([2, 1])], [rows], {"room": 1})
+
+
+def _linear() -> Iterator[HostCase]:
+    """One head of two rows and one column, whose state is (2, 4) at first."""
+    query, key = _f(1, 2, 1, 1, 2), np.float32([[1, 2], [2, 1]]).reshape(1, 2, 1, 2)
+    value, state = np.float32([3, 5]).reshape(1, 2, 1, 1), np.float32([2, 4]).reshape(1, 1, 2, 1)
+    decay, rate = np.float32([0.5, 1]).reshape(1, 2, 1, 1), np.float32([0.5, 1]).reshape(1, 2, 1)
+
+    def results(*states: tuple[float, float]) -> list[Array]:
+        rows = np.float32(states).reshape(1, 2, 1, 2, 1)
+        return [np.matmul(query, rows), rows[:, 1]]
+
+    yield HostCase("LinearAttention", [query, key, value, state], results((5, 10), (15, 15)))
+    yield HostCase("LinearAttention", [query, key, value, state, decay], results((4, 8), (14, 13)))
+    # The state has 10 for the first key and -6 for the second: the values become half of 3 - 10, and 5 + 6.
+    yield HostCase("LinearAttention", [query, key, value, state, decay / decay, rate], results((-1.5, -3), (20.5, 8)))
 
 
 # The functions that a recurrent network may have, of a number and of alpha and beta.

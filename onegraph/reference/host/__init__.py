@@ -32,9 +32,11 @@ VIEWS = host_kinds(Trait.VIEW)
 # Ops that kernels of the package compute.
 KERNELS = frozenset(
     [
-        *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LookUp", "PackedGather"),
+        *("Attention", "AttentionBackward", "CachedAttention", "Classify", "ExtendCache", "LinearAttention"),
         *(
+            "LookUp",
             "PackedExperts",
+            "PackedGather",
             "PackedMatMul",
             "Recurrence",
             "Rotary",

@@ -126,3 +126,25 @@ def extend_cache(call: Call, past: Array, rows: Array, lengths: Array, total: Ar
         start = max(length - rows.shape[2], 0)
         extended[batch, :, start : start + rows.shape[2]] = rows[batch]
     return extended
+
+
+def linear_attention(
+    call: Call,
+    query: Array,
+    key: Array,
+    value: Array,
+    state: Array,
+    decay: Array | None = None,
+    rate: Array | None = None,
+) -> tuple[Array, ...]:
+    """The results of all tokens, and the state behind the last one."""
+    dst, dtype, state = np.empty((*query.shape[:4], value.shape[3])), query.dtype, state.astype(np.float64)
+    for token in range(query.shape[1]):
+        rows, keys = value[:, token, :, np.newaxis], key[:, token, :, np.newaxis].astype(np.float64)
+        if decay is not None:
+            state = state * decay[:, token, :, :, np.newaxis]
+        if rate is not None:
+            rows = (rows - keys @ state) * rate[:, token, :, np.newaxis, np.newaxis]
+        state = state + keys.swapaxes(-1, -2) * rows
+        dst[:, token] = query[:, token] @ state
+    return dst.astype(dtype), state.astype(dtype)

@@ -71,7 +71,7 @@ class _LinearSizes(NamedTuple):
         return reshape(emit, cast(emit, value, DataType.f32), numbers(self.batch, self.tokens, *dims))
 
     def shared(self, emit: Emitter, value: Value) -> Value:
-        """Queries or keys (batch, tokens, heads, 1, size), each for as many heads of the state as follow it."""
+        """Queries or keys (batch, tokens, heads, ...), each for as many heads of the state as follow it."""
         count = (shape_of(value) or ())[2] or 1
         return emit.op("Gather", [value, np.repeat(np.arange(count), self.heads // count)], {"axis": 2})
 
@@ -97,9 +97,9 @@ def _attended(
     emit, (decay, rate) = node.emit, gates
     if decay is not None:
         width = (shape_of(decay) or ())[-1] or 0
-        decay = sizes.apart(emit, unary(emit, "Exp", decay), sizes.heads, width // sizes.heads, 1)
+        decay = sizes.apart(emit, unary(emit, "Exp", decay), sizes.heads, width // sizes.heads)
     if rate is not None:
-        rate = sizes.apart(emit, rate, (shape_of(rate) or ())[-1] or 1, 1, 1)
+        rate = sizes.apart(emit, rate, (shape_of(rate) or ())[-1] or 1)
     query = multiply(emit, query, filled(node.attr("scale", 0.0) or sizes.size**-0.5, query))
     return attend(emit, Tokens(query, key, value, decay, rate), state)
 
@@ -120,8 +120,8 @@ def linear_attention(node: Node) -> tuple[Value, ...]:
     of_head = (heads, queries // heads) if queries >= heads else (queries, 1)
     query = sizes.apart(emit, node.value(0), *of_head, sizes.size)
     query = query if queries >= heads else sizes.shared(emit, query)
-    key = sizes.apart(emit, node.value(1), heads, 1, sizes.size)
-    value = sizes.apart(emit, node.value(2), heads, 1, sizes.depth)
+    key = sizes.apart(emit, node.value(1), heads, sizes.size)
+    value = sizes.apart(emit, node.value(2), heads, sizes.depth)
     first = np.zeros((batch, heads, sizes.size, sizes.depth), np.float32) if past is None else past
     gates = [None if gate is None else cast(emit, gate, DataType.f32) for gate in gates]
     dst, state = _attended(node, sizes, query, key, value, gates, cast(emit, first, DataType.f32))
@@ -147,11 +147,11 @@ def gated_delta_net(node: Node) -> tuple[Value, ...]:
     batch = rows[0] if past is None or rank == 4 else known_dims(past, 4)[0]
     sizes = _LinearSizes(batch, rows[-1] if rank == 4 else rows[0] // batch, queries, heads, size, depth)
     of_state = np.zeros((batch, heads, depth, size), np.float32) if past is None else cast(emit, past, DataType.f32)
-    ends = [sizes.apart(emit, node.value(index), queries, 1, size) for index in range(2)]
+    ends = [sizes.apart(emit, node.value(index), queries, *one, size) for index, one in enumerate([[1], []])]
     if node.attr("qk_l2_norm", 0):
         ends = [_of_length_one(emit, end) for end in ends]
     query, key_rows = (sizes.shared(emit, end) for end in ends)
-    values, (decay, rate) = sizes.apart(emit, node.value(2), heads, 1, depth), _gates(node, (4, 5))
+    values, (decay, rate) = sizes.apart(emit, node.value(2), heads, depth), _gates(node, (4, 5))
     if decay is not None:
         decay = _decays(node, sizes, decay, size if rank_of(decay) == rank else 1)
     if rate is not None:
@@ -173,7 +173,7 @@ def _activation(node: Node, name: str, known: tuple[str, ...]) -> int:
 
 def _of_length_one(emit: Emitter, rows: Value) -> Value:
     """Rows divided by the roots of the sums of their squares."""
-    total = reduce(emit, "ReduceSum", multiply(emit, rows, rows), [4], keep=True)
+    total = reduce(emit, "ReduceSum", multiply(emit, rows, rows), [-1], keep=True)
     return binary(emit, "Divide", rows, unary(emit, "Sqrt", add(emit, total, filled(LEAST_SQUARE, total))))
 
 
