@@ -391,8 +391,11 @@ PLAIN, BY_COLUMN = {"scales": [0.5]}, {"scales": [0.5] * 800, "qtype": "per_chan
         (5, 800, "i1", PLAIN, 0),
         (4, 800, "i1", PLAIN, not has_vnni()),
         (1, 800, "i1", BY_COLUMN, not has_vnni()),
-        (4, 800, "i1", {**PLAIN, "zps": [3]}, 1),
-        (4, 800, "u1", PLAIN, 1),
+        (4, 800, "i1", {**PLAIN, "zps": [3]}, not has_vnni()),
+        (4, 800, "u1", PLAIN, not has_vnni()),
+        (1, 800, "u1", {**BY_COLUMN, "zps": [3] * 800}, not has_vnni()),
+        (4, 800, "u1", {**BY_COLUMN, "zps": [3, 5] * 400}, 1),
+        (9, 800, "u1", {**BY_COLUMN, "zps": [3, 5] * 400}, 0),
     ],
 )
 def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns, dtype, coding, count):
@@ -402,7 +405,23 @@ def test_products_of_codes_stay_with_the_library_but_for_few_rows(rows, columns,
     g.output("y", g.matmul(src, g.dequantize(g.constant(codes), **coding)))
     model, x = g.compile(), RNG.integers(0, 256, (rows, 700)).astype(np.uint8)
     assert len(packed_steps(model)) == count
-    assert_near(model(x), x * 0.1 @ ((codes - np.float64(coding.get("zps", [0])[0])) * 0.5))
+    zeros = np.resize(np.float64(coding.get("zps", [0])), columns)
+    assert_near(model(x), x * 0.1 @ ((codes - zeros) * 0.5))
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("dtype", ["u4", "s8"])
+def test_weights_that_no_int8_kernel_takes_are_packed_for_any_number_of_rows(dtype):
+    codes, x = RNG.integers(0, 9, (128, 48)), RNG.integers(0, 256, (64, 128)).astype(np.uint8)
+    scales = RNG.uniform(0.01, 0.02, (4, 48)).astype(np.float32)
+    g = og.Graph()
+    src = g.dequantize(g.input("x", "u8", (64, 128)), scales=[0.1])
+    known = g.constant(codes.astype(og.DataType[dtype].numpy)), g.constant(scales)
+    weights = g.dynamic_dequantize(*known, qtype="per_group", group_shape=[32, 1])
+    g.output("y", g.matmul(src, weights))
+    model = g.compile()
+    assert len(packed_steps(model)) == 1
+    assert_near(model(x), x * 0.1 @ (codes * np.repeat(scales, 32, 0).astype(np.float64)))
 
 
 @pytest.mark.library
