@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..capi.thread_affinity import calling_thread
 from ..errors import StatusError
 from ..ir.op import Array
 from .executable import Executable
@@ -19,7 +20,7 @@ def possible_overs(model: Executable) -> dict[int, int]:
         The place of the input by that of the output; none if a run needs more than one call into C.
     """
     program = model._programs.only_program()
-    if program is None or not program.in_c or program.owner_thread is not None:
+    if program is None or not program.in_c:
         return {}
     graph = program.graph
     outputs = [tensor.id for tensor in graph.outputs.values()]
@@ -47,15 +48,17 @@ def overwriting(model: Executable, overs: Mapping[int, int]) -> Callable[[Sequen
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
         out = [arrays[overs[to]] if to in overs else None for to in range(len(names))]
-        if not program.free_frames:
-            program.give_back(program.check_out())
-        try:
-            results_of_run: Any = None if quick is None else quick(tuple(arrays), out[0] if is_single else out)
-        except StatusError as error:
-            raise programs.recover(error) from None
+        results_of_run: Any = None
+        if quick is not None and program.owner_thread in (None, calling_thread()):
+            if not program.free_frames:
+                program.give_back(program.check_out())
+            try:
+                results_of_run = quick(tuple(arrays), out[0] if is_single else out)
+            except StatusError as error:
+                raise programs.recover(error) from None
         if results_of_run is not None:
             return [results_of_run] if is_single else results_of_run
-        results_of_run = model(*arrays)  # of arrays at other addresses than the library takes, for example
+        results_of_run = model(*arrays)  # in another thread, or of arrays at addresses that the library does not take
         results = [results_of_run] if is_single else [*results_of_run]
         for to, source in overs.items():
             arrays[source][...] = results[to]

@@ -1,5 +1,7 @@
 """Writes in place under torch.compile: into inputs, such as the caches of a decoder, and into empty tensors."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -18,6 +20,12 @@ def rows(x):
 def cache(x, place, kept):
     kept.index_copy_(2, place, rows(x))
     return torch.nn.functional.scaled_dot_product_attention(rows(x), kept, kept)
+
+
+def summed(x, place, kept):
+    """As ``cache``, and a sum of three tensors, which the library computes in the compiling thread alone."""
+    tokens = rows(x)
+    return cache(x, place, kept) + tokens.cos() + tokens.flip(3)
 
 
 def written_twice(x, place, kept):
@@ -68,6 +76,7 @@ def doubled(x, place, kept):
 # Functions, whether the cache is written in place, and by how many calls of PyTorch.
 WRITES = {
     cache: (True, 0),
+    summed: (True, 0),
     written_twice: (True, 2),
     read_before: (True, None),
     old_view: (None, None),
@@ -140,6 +149,27 @@ def test_an_input_at_another_address_is_written_too():
                 result = torch.compile(cache, backend=name)(torch.randn(1, 1, 8), torch.tensor([3]), kept)
             results += [result, kept]
         torch.testing.assert_close(results[2:], results[:2], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", [cache, summed], ids=lambda one: one.__name__)
+def test_another_thread_writes_into_an_input_too(function):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    kept = torch.randn(1, 2, 16, 4)
+    wanted, run = kept.clone(), torch.compile(function, backend="onegraph")
+
+    def token(place):
+        with torch.no_grad():
+            x = torch.randn(1, 1, 8)
+            torch.testing.assert_close(
+                run(x, torch.tensor([place]), kept), function(x, torch.tensor([place]), wanted), rtol=1e-5, atol=1e-5
+            )
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        for place in (3, 4, 5):
+            token(place)
+            elsewhere.submit(token, place + 5).result()
+    torch.testing.assert_close(kept, wanted, rtol=1e-5, atol=1e-5)
 
 
 FIRST = torch.tensor([0])
