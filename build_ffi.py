@@ -194,7 +194,10 @@ def kept_object(source: Path, target: Path, options: Sequence[str], folders: Seq
 
 
 def compile_source(source: Path, target: Path, options: Sequence[str], folders: Sequence[Path]) -> Path:
-    """Compile a source, or copy the object that an earlier build has kept; returns ``target``."""
+    """Compile a source, or copy the object that an earlier build has kept; returns ``target``.
+
+    An object with a warning is not kept, so that each build prints the warning.
+    """
     options = [*options[: len(FLAGS)], *sanitizers(source), *options[len(FLAGS) :]]
     kept = kept_object(source, target, options, folders)
     if kept is not None and kept.exists():
@@ -204,7 +207,7 @@ def compile_source(source: Path, target: Path, options: Sequence[str], folders: 
     printed = run_compiler(*options, *forced, *(f"-I{folder}" for folder in folders), "-c", source, "-o", target)
     if printed:
         print(printed, file=sys.stderr)
-    if kept is not None:
+    elif kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         # Another build may write the same object.
         Path(shutil.copyfile(target, kept.with_suffix(f".{os.getpid()}"))).replace(kept)

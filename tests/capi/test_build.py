@@ -49,6 +49,7 @@ def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     kept = {} if LONG else {build_ffi.OBJECTS: str(ROOT / "build" / "objects")}
     done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, **kept)
     assert done.returncode == 0, done.stderr
+    assert "warning:" not in done.stdout + done.stderr
     wheel = next(tmp_path.glob("*.whl"))
     assert "-cp310-abi3-linux_x86_64" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
@@ -75,7 +76,7 @@ def test_missing_compiler_gives_a_clear_error(sdist, tmp_path):
 
 
 @pytest.mark.library
-def test_an_object_is_kept_until_what_it_reads_changes(monkeypatch, tmp_path):
+def test_an_object_is_kept_until_what_it_reads_changes(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv(build_ffi.OBJECTS, str(tmp_path / "objects"))
     source, header, target = tmp_path / "a.cpp", tmp_path / "headers" / "a.h", tmp_path / "a.o"
     header.parent.mkdir()
@@ -87,6 +88,11 @@ def test_an_object_is_kept_until_what_it_reads_changes(monkeypatch, tmp_path):
         assert target.read_bytes() in {path.read_bytes() for path in (tmp_path / "objects").iterdir()}
         assert len([*(tmp_path / "objects").iterdir()]) == kept
         target.unlink()
+    header.write_text('#define N 4\n#warning "message of the compiler"\n')
+    for _ in range(2):  # no object is kept without its warning
+        build_ffi.digest_of.cache_clear()
+        build_ffi.compile_source(source, target, (), [header.parent])
+        assert "message of the compiler" in capfd.readouterr().err
     header.write_text("#error message of the compiler\n")
     build_ffi.digest_of.cache_clear()
     with pytest.raises(build_ffi.BuildError, match=r"(?s)a\.cpp -o .*error message of the compiler"):

@@ -49,8 +49,9 @@ using Doubles = double __attribute__((vector_size(64)));
 using Longs = long long __attribute__((vector_size(64)));
 constexpr std::size_t PART = 8; // lanes of a vector
 
-ONEGRAPH_INLINE Floats larger_ones(Floats x, Floats most) {
-    return ((x > most) | (x != x)) ? x : most;
+// A function that returned a vector of 32 bytes would get a warning: compilers without AVX return it another way.
+ONEGRAPH_INLINE void take_larger(Floats &most, const Floats &x) {
+    most = ((x > most) | (x != x)) ? x : most;
 }
 
 // One number in all lanes. A function of the standard library is compiled for any CPU, and called.
@@ -67,10 +68,10 @@ ONEGRAPH_INLINE float largest_of(const float *numbers) {
     __builtin_memcpy(parts, numbers, sizeof parts);
     for (std::size_t half = lanes / PART / 2; half > 0; half /= 2)
         for (std::size_t j = 0; j < half; j++)
-            parts[j] = larger_ones(parts[j + half], parts[j]);
+            take_larger(parts[j], parts[j + half]);
     Floats most = parts[0];
-    most = larger_ones(__builtin_shuffle(most, Integers {4, 5, 6, 7, 4, 5, 6, 7}), most);
-    most = larger_ones(__builtin_shuffle(most, Integers {2, 3, 2, 3, 2, 3, 2, 3}), most);
+    take_larger(most, __builtin_shuffle(most, Integers {4, 5, 6, 7, 4, 5, 6, 7}));
+    take_larger(most, __builtin_shuffle(most, Integers {2, 3, 2, 3, 2, 3, 2, 3}));
     return larger(most[1], most[0]);
 }
 
