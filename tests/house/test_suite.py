@@ -1,18 +1,23 @@
 """The helpers of the suite itself: groups of cases, the order of files, shares of branches."""
 
 import os
+import re
 import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import LONGEST
+from conftest import LONGEST, pytest_collection_finish
 from helpers.fork_server import waited
 from helpers.grouped import grouped
 
 from tests import branches
 from tests.branches import marks
 from tests.branches.plugin import Measured
+from tests.torch_backend import versions
+
+TESTS = Path(__file__).parents[1]
 
 
 def test_a_group_runs_every_case_and_names_failures():
@@ -35,7 +40,24 @@ def test_a_group_runs_every_case_and_names_failures():
 
 
 def test_longest_files_exist():
-    assert [name for name in LONGEST if not [*Path(__file__).parents[1].glob(f"*/{name}.py")]] == []
+    assert [name for name in LONGEST if not [*TESTS.glob(f"*/{name}.py")]] == []
+
+
+def test_long_targets_run_tests_that_exist():
+    makefile = (TESTS.parent / "Makefile").read_text()
+    paths = {*re.findall(r"\btests/[\w/]+(?:\.\w+)?", makefile)}
+    modules = {name.replace(".", "/") for name in re.findall(r"-[mp] (tests[.\w]+)", makefile)}
+    assert len(paths) > 6
+    assert len(modules) > 12
+    assert [path for path in sorted(paths) if not (TESTS.parent / path).exists()] == []
+    files = [[TESTS.parent / f"{name}.py", TESTS.parent / name / "__main__.py"] for name in sorted(modules)]
+    assert [path for path, main in files if not (path.exists() or main.exists())] == []
+    assert [*versions.TESTS.glob("test_torch_*.py")]
+
+
+def test_tests_run_without_hypothesis(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)  # as in the environments of other versions and of clusters
+    pytest_collection_finish()
 
 
 @pytest.mark.parametrize(
