@@ -11,7 +11,7 @@ import numpy as np
 
 from .._util.exact_types import elements, text
 from .._util.tracebacks import ends_traceback
-from .._util.validation import choice, number
+from .._util.validation import choice, flag, number
 from ..builder.compression import QuantizedOp
 from ..builder.graph import expect_graph
 from ..builder.uses import Uses, uses_of
@@ -31,6 +31,8 @@ KINDS = kinds.PRODUCTS - kinds.GRADIENTS
 # the op before, and ops that only move numbers.
 FOLLOWERS = kinds.PLACING | (kinds.in_category("pooling") - kinds.GRADIENTS) | {"Add", "ReLU"}
 CODES = {"s8": 127, "u8": 255}
+EXACT = 2**24  # f32 has all integers up to this one
+MOST_SCALE = 1e30
 LEAST_WEIGHTS = 2**6  # numbers; an op with fewer takes no time
 
 
@@ -43,12 +45,14 @@ def quantize(
     percentile: float = 99.99,
     exclude: Sequence[str] = (),
     limit: float = 0.1,
+    portable: bool = False,
 ) -> Graph:
     """A graph whose convolutions and products compute with integers of 8 bits, for CPUs with VNNI or AMX.
 
     Each Convolution, ConvTranspose and MatMul of f32 with constant weights reads codes: the weights have a scale for
     each output channel, and the source has one scale, and for products a zero point, from the numbers that it has when
-    the graph runs on the samples. BatchNormInference behind a convolution is computed into its weights first.
+    the graph runs on the samples. BatchNormInference behind a convolution is computed into its weights first. A bias
+    becomes a multiple of the product of both scales, so that :func:`onegraph.onnx.save` writes it as integers.
     ``quantization`` of the new graph says what became of each op; compare the results of the model too.
 
     Args:
@@ -61,6 +65,9 @@ def quantize(
         exclude: names of ops that stay as they are; ``*`` and ``?`` stand for any characters.
         limit: the largest relative error of the source and the weights of an op together; an op with a larger one stays
             as it is.
+        portable: whether the results of these ops and of sums that other ops read become codes too, all of them u8.
+            Other runtimes, such as ONNX Runtime, compute with integers only between such codes. It costs accuracy, and
+            here no time is gained.
 
     Raises:
         ArgumentError: an argument is wrong, there is no sample, one does not fit, or a source or weights have NaN or
@@ -70,7 +77,7 @@ def quantize(
     expect_graph(graph)
     is_cut = choice("quantize: method", method, ["minmax", "percentile"]) == "percentile"
     share = number("quantize: percentile", percentile, 50, 100)
-    most = number("quantize: limit", limit, 0, float("inf"))
+    most, is_portable = number("quantize: limit", limit, 0, float("inf")), flag("quantize: portable", portable)
     folded = folded_norms(Graph.for_inference(graph) if graph.variables else graph)
     chosen = [op for op in folded.ops if _is_candidate(op)]
     left = _excluded(folded, exclude)
@@ -78,10 +85,31 @@ def quantize(
     if not kept:
         raise ArgumentError(f"quantize: no {', '.join(sorted(KINDS))} of f32 with constant weights to quantize")
     sources = {op.inputs[0].id: op.inputs[0] for op in kept if op.inputs[0] is not None}
-    observed = ranges(folded, [*sources.values()], samples, histograms=is_cut)
+    results = _results(folded, kept) if is_portable else {}
+    observed = ranges(folded, [*{**sources, **results}.values()], samples, histograms=is_cut)
     joined = {op.inputs[0].id for op in kept if op.kind != "MatMul" and op.inputs[0] is not None}
-    coders = {one: _Coder(known, share if is_cut else None, symmetric=one in joined) for one, known in observed.items()}
-    return _Quantizing(folded, kept, coders, most, [op for op in chosen if own_name(op) in left]).graph()
+    coders = {
+        one: _Coder(known, share if is_cut else None, symmetric=one in joined, unsigned=is_portable)
+        for one, known in observed.items()
+    }
+    others = [op for op in chosen if own_name(op) in left]
+    return _Quantizing(folded, kept, coders, most, others, frozenset(results)).graph()
+
+
+def _results(graph: Graph, kept: Sequence[Op]) -> dict[int, LogicalTensor]:
+    """The results of quantized ops and sums that other ops read, by their ids; behind a lone ReLU, its result."""
+    uses, found, names = uses_of(graph), dict[int, LogicalTensor](), {own_name(op) for op in kept}
+    for op in graph.ops:
+        if op.kind != "Add" and own_name(op) not in names:
+            continue
+        end = op.outputs[0]
+        readers = uses.consumers.get(end.id, ())
+        if [reader.kind for reader in readers] == ["ReLU"] and end not in graph.outputs.values():
+            end = readers[0].outputs[0]
+            readers = uses.consumers.get(end.id, ())
+        if readers and end.dtype is DataType.f32:
+            found[end.id] = end
+    return found
 
 
 def _is_candidate(op: Op) -> bool:
@@ -122,10 +150,10 @@ class _Coder:
         error: the root of the mean square of the errors, divided by that of the numbers.
     """
 
-    def __init__(self, known: NumberRange, percentile: float | None, *, symmetric: bool) -> None:
+    def __init__(self, known: NumberRange, percentile: float | None, *, symmetric: bool, unsigned: bool) -> None:
         low, high = (known.low, known.high) if percentile is None else known.inner(percentile)
         low, high = min(low, 0.0), max(high, 0.0)
-        is_unsigned = low == 0 or (not symmetric and -low < high / 2)
+        is_unsigned = unsigned or low == 0 or (not symmetric and -low < high / 2)
         self.dtype = "u8" if is_unsigned else "s8"
         span = high - low if is_unsigned else max(-low, high)
         # A scale far below any number would be subnormal.
@@ -140,17 +168,24 @@ class _Quantizing:
     """Makes the new graph."""
 
     def __init__(
-        self, graph: Graph, kept: Sequence[Op], coders: dict[int, _Coder], limit: float, left: Sequence[Op]
+        self,
+        graph: Graph,
+        kept: Sequence[Op],
+        coders: dict[int, _Coder],
+        limit: float,
+        left: Sequence[Op],
+        results: frozenset[int],
     ) -> None:
         self._source, self._coders, self._made = graph, coders, graph._empty()
         self._emit, self._renewed, self._codes = Emitter(self._made), dict[int, Value](), dict[int, Value]()
-        self._weights = {op.id: _coded_weights(op) for op in kept}
+        self._weights = {op.id: _coded_weights(op, coders[op.inputs[0].id].scale) for op in kept}  # type: ignore[union-attr]
         self._records = {op.id: QuantizedOp(own_name(op), "", 0.0, 0, 0.0, "it is excluded") for op in left}
         for op in kept:
             self._records[op.id] = self._judged(op, limit)
         self._done = {op.id for op in kept if not self._records[op.id].reason}
         read = uses_of(graph)
         self._followed = {one for one in coders if self._is_read_as_codes(one, read)}
+        self._results = results
 
     def _judged(self, op: Op, limit: float) -> QuantizedOp:
         """The record of an op."""
@@ -177,6 +212,8 @@ class _Quantizing:
             inputs = [None if end is None else emit.tensor(self._read(op, end)) for end in op.inputs]
             if op.id in self._done:
                 inputs[1] = emit.tensor(self._dequantized_weights(op))
+                if len(inputs) > 2 and (bias := self._stepped_bias(op)) is not None:
+                    inputs[2] = emit.tensor(bias)
             emit.named(own_name(op))
             self._renewed.update(zip([end.id for end in op.outputs], emit.repeat(op, inputs), strict=True))
         made._outputs = {
@@ -190,7 +227,8 @@ class _Quantizing:
     def _read(self, op: Op, end: LogicalTensor) -> Value:
         """What an op reads in the place of a tensor: itself, or what its codes stand for."""
         is_source = op.id in self._done and op.inputs[0] is not None and end.id == op.inputs[0].id
-        if not is_source and not (end.id in self._followed and op.kind in FOLLOWERS):
+        is_followed = end.id in self._followed and op.kind in FOLLOWERS
+        if not is_source and not is_followed and end.id not in self._results:
             return self._renewed[end.id]
         if end.id not in self._codes:
             self._codes[end.id] = self._coded(op, end)
@@ -203,6 +241,15 @@ class _Quantizing:
         codes = emit.op("Quantize", [self._renewed[end.id]], attrs, dtype=DataType(coder.dtype))
         return emit.op("Dequantize", [codes], attrs)
 
+    def _stepped_bias(self, op: Op) -> Array | None:
+        """A known bias as multiples of the product of the scales of src and weights, of which f32 holds all."""
+        steps = np.float32(self._coders[op.inputs[0].id].scale) * self._weights[op.id][1]  # type: ignore[union-attr]
+        bias = None if op.inputs[2] is None else op.inputs[2].value
+        if bias is None or bias.shape != steps.shape or not np.isfinite(bias).all():
+            return None
+        codes = np.rint(bias.astype(np.float64) / steps)
+        return np.where(np.abs(codes) <= EXACT, codes.astype(np.float32) * steps, bias).astype(np.float32)
+
     def _dequantized_weights(self, op: Op) -> Value:
         codes, scales, _, axis = self._weights[op.id]
         attrs = {"scales": scales.tolist(), "zps": [0] * len(scales), "qtype": "per_channel", "axis": axis}
@@ -210,8 +257,11 @@ class _Quantizing:
         return self._emit.op("Dequantize", [codes], attrs)
 
 
-def _coded_weights(op: Op) -> tuple[Array, Array, float, int]:
-    """Codes, scales and the relative error of the weights of an op, and the axis of the scales."""
+def _coded_weights(op: Op, src_scale: float) -> tuple[Array, Array, float, int]:
+    """Codes, scales and the relative error of the weights of an op, and the axis of the scales.
+
+    Weights far below the bias get larger scales than they need, so that the bias is no more than EXACT steps.
+    """
     weights, axis = op.inputs[1], _channel_axis(op)
     assert weights is not None
     numbers = np.asarray(weights.value, np.float32)
@@ -219,7 +269,13 @@ def _coded_weights(op: Op) -> tuple[Array, Array, float, int]:
         raise ArgumentError(f"{op.kind} {op.name!r}: weights with NaN or infinities; expected finite ones to quantize")
     other_axes = tuple(place for place in range(numbers.ndim) if place != axis)
     largest = np.abs(numbers).max(axis=other_axes)
-    scales = np.where(largest > 0, np.maximum(largest / 127, np.float32(1e-30)), 1).astype(np.float32)
+    least, bias = np.zeros_like(largest), op.inputs[2] if len(op.inputs) > 2 else None
+    if bias is not None and bias.value is not None and bias.value.shape == largest.shape:
+        # One rounding of a product of scales stays below the limit.
+        least = np.abs(bias.value.astype(np.float64)) / (src_scale * EXACT * (1 - 2.0**-20))
+        least = np.where(np.isfinite(least) & (least < MOST_SCALE), least, 0)
+    wanted = np.maximum(np.where(largest > 0, np.maximum(largest / 127, np.float32(1e-30)), 0), least)
+    scales = np.where(wanted > 0, wanted, 1).astype(np.float32)
     shape = [1] * numbers.ndim
     shape[axis] = -1
     wide = scales.reshape(shape)

@@ -191,6 +191,84 @@ def test_a_quantized_graph_runs_in_onnx_runtime(tmp_path):
     assert relative(found, quantized.compile()(given[0])) < 0.02
 
 
+def kinds_in_onnx_runtime(path):
+    """The kinds of the nodes that ONNX Runtime makes of a model."""
+    onnx, optimized = pytest.importorskip("onnx", reason="onnx is not installed"), path.with_suffix(".optimized.onnx")
+    session_of(path, optimized)
+    return [node.op_type for node in onnx.load(optimized).graph.node]
+
+
+@pytest.mark.parametrize("fmt", ["NXC", "NCX"])
+def test_portable_graphs_are_integers_in_onnx_runtime(fmt, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    graph, given = network(fmt), samples(fmt)
+    quantized = og.quantize(graph, given, portable=True)
+    og.onnx.save(quantized, tmp_path / "m.onnx")
+    kinds = kinds_in_onnx_runtime(tmp_path / "m.onnx")
+    assert [kinds.count(kind) for kind in ("QLinearConv", "QLinearAdd", "QGemm")] == [2, 2, 1]
+    assert {"Conv", "FusedConv", "Gemm", "MatMul"}.isdisjoint(kinds)
+    found, again = quantized.compile()(given[0]), og.onnx.load(tmp_path / "m.onnx").compile()
+    assert np.array_equal(again(given[0]), found)
+    assert relative(found, graph.compile()(given[0])) < 0.03
+    assert relative(session_of(tmp_path / "m.onnx").run(None, {"x": given[0]})[0], found) < 0.02
+
+
+def test_the_source_and_the_results_of_a_portable_graph_have_codes_of_u8():
+    quantized = og.quantize(network(), samples(), portable=True)
+    kinds = [(op.kind, op.outputs[0].dtype) for op in quantized.ops if op.kind in ("Quantize", "DynamicQuantize")]
+    assert kinds == [("Quantize", og.u8)] * 6
+    with pytest.raises(og.ArgumentError, match="quantize: portable"):
+        og.quantize(network(), samples(), portable=1)
+
+
+def biased(bias, scale):
+    """A product of u8 codes by s8 codes, with a bias."""
+    g = og.Graph()
+    src = g.dequantize(g.input("x", og.u8, (2, 8)), scales=[0.5], zps=[3])
+    codes = RNG.integers(-9, 9, (8, 4)).astype(np.int8)
+    weights = g.dequantize(g.constant(codes), scales=[scale] * 4, qtype="per_channel", axis=1)
+    g.output("y", g.matmul(src, weights, np.asarray(bias, F32)))
+    return g
+
+
+@pytest.mark.parametrize(
+    ("bias", "scale", "is_coded"),
+    [
+        ([0.1, -0.2, 0, 3], 0.01, True),
+        ([0, 0, 2**24 * 0.005, 0], 0.01, True),
+        ([0, 0, 2**25 * 0.005, 0], 0.01, False),  # f32 has not all of these integers
+        ([0, 0, np.inf, 0], 0.01, False),
+        ([0, 0, np.nan, 0], 0.01, False),
+        ([0, 0, 0, 0], 1e-38, False),  # the step is subnormal
+    ],
+)
+def test_a_bias_beside_codes_is_saved_as_integers_that_are_as_exact(bias, scale, is_coded, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    graph = biased(bias, scale)
+    og.onnx.save(graph, tmp_path / "m.onnx")
+    held = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    codes = [array for array in held.values() if array.dtype == np.int32]
+    assert len(codes) == is_coded
+    x = RNG.integers(0, 256, (2, 8)).astype(np.uint8)
+    found, expected = og.onnx.load(tmp_path / "m.onnx").compile()(x), graph.compile()(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0.5 * 0.5 * scale * is_coded)
+    if is_coded:
+        assert (np.abs(codes[0] * (0.5 * scale) - bias) <= 0.25 * scale * (1 + 1e-6)).all()
+
+
+def test_channels_without_weights_keep_their_bias(tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    g, weights = og.Graph(), normal(48, 12)
+    weights[:, 3:6] = [0, 1e-12, 1e-39]
+    bias = np.concatenate([[0], normal(11)]).astype(F32)
+    g.output("y", g.matmul(g.input("x", og.f32, (None, 48)), weights, bias))
+    quantized = og.quantize(g, [normal(4, 48)])
+    og.onnx.save(quantized, tmp_path / "m.onnx")
+    assert "QGemm" in kinds_in_onnx_runtime(tmp_path / "m.onnx")
+    for model in (quantized, og.onnx.load(tmp_path / "m.onnx")):
+        np.testing.assert_allclose(model.compile()(normal(2, 48))[:, 3:6], [bias[3:6]] * 2, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -185,6 +185,13 @@ class FunctionBody:
         """The contents of a constant; None for other tensors."""
         return self.constants.get(value.name)
 
+    def known_scales(self, value: NodeValue) -> Array | None:
+        """The known scales of what a DequantizeLinear without blocks makes; None for others."""
+        node = self._made.get(value.name)
+        if node is None or node.kind != "DequantizeLinear" or "block_size" in node.attrs:
+            return None
+        return self.constants.get(node.inputs[1])
+
     def transpose(self, value: NodeValue, order: tuple[int, ...]) -> NodeValue:
         """The tensor with its axes in another order. A constant is transposed at once; two Transposes become one."""
         if order == tuple(range(len(order))):

@@ -12,6 +12,7 @@ from ....opset.schema import Call
 from .body import Array, NodeValue
 from .table import composes, known_dims_of, rank_of, result_type, writes
 
+EXACT = 2**24  # f32 has all integers up to this one
 LIMITS = {DataType.s8: (-128, 127), DataType.u8: (0, 255)}
 
 
@@ -49,6 +50,29 @@ def _spread(call: Call, body: NodeValue, values: Array) -> NodeValue:
         rank, axis = rank_of(call, "src"), _axis(call)["axis"]
         shape = (-1, *[1] * (rank - 1 - axis))
     return body.body.constant(values.astype(np.float32).reshape(shape))
+
+
+def coded_bias(bias: NodeValue | None, src: NodeValue, weights: NodeValue) -> NodeValue | None:
+    """A known bias beside codes as s32 codes with the product of both scales, as other runtimes fuse no other one.
+
+    The bias stays as it is where half a step of these codes is not all that changes.
+    """
+    if bias is None:
+        return None
+    body, known = bias.body, bias.body.known(bias)
+    of_src, of_weights = body.known_scales(src), body.known_scales(weights)
+    if known is None or known.ndim != 1 or of_src is None or of_weights is None or known.dtype != np.float32:
+        return bias
+    steps = (of_src * of_weights).astype(np.float32)
+    if of_src.size != 1 or of_weights.size not in (1, known.size) or steps.min() < np.finfo(np.float32).tiny:
+        return bias
+    with np.errstate(over="ignore", invalid="ignore"):
+        codes = np.rint(known.astype(np.float64) / steps.reshape(-1))
+    if not (np.abs(codes) <= EXACT).all():
+        return bias
+    ends = [body.constant(codes.astype(np.int32), f"{bias.name}_codes"), body.constant(steps, "bias_scales")]
+    axis = {"axis": 0} if steps.ndim else {}
+    return ends[0].op("DequantizeLinear", ends[1], dtype=DataType.f32, **axis)
 
 
 @writes("Quantize")

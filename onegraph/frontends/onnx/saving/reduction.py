@@ -7,6 +7,7 @@ from ....opset.kinds import REDUCTIONS
 from ....opset.ops.reduction import reduced_axes
 from ....opset.schema import Call
 from .body import NodeValue
+from .quantization import coded_bias
 from .table import rank_of, result_type, writes
 
 OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
@@ -33,7 +34,7 @@ def matmul(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | Non
     ranks = rank_of(call, "src"), rank_of(call, "weights")
     turns = [call.flag(name) and rank > 1 for name, rank in zip(("transpose_a", "transpose_b"), ranks, strict=True)]
     if ranks == (2, 2) and (any(turns) or bias is not None) and wanted.value[0] not in "su":
-        added = None if bias is None else bias.cast(wanted)
+        added = coded_bias(None if bias is None else bias.cast(wanted), src, weights)
         return src.op("Gemm", weights, added, transA=int(turns[0]), transB=int(turns[1]))
     operands = [
         value.transpose((*range(rank - 2), rank - 1, rank - 2)) if turn else value

@@ -13,6 +13,7 @@ from ....opset.schema import Call
 from ....opset.signature import Shape
 from ....opset.window import channels, given_shape, spatial
 from .body import NodeValue
+from .quantization import coded_bias
 from .table import channels_back, channels_first, composes, known_dims_of, writes
 
 AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID", "none": "NOTSET"}
@@ -73,7 +74,8 @@ def _convolved(
         else:
             attrs["pads"] = pads
     kernel = _spatial_last(weights, geometry.weights_format, rank)
-    return channels_back(data.op("Conv", kernel, bias, **attrs), geometry.data_format, rank)
+    result = data.op("Conv", kernel, coded_bias(bias, data, kernel), **attrs)
+    return channels_back(result, geometry.data_format, rank)
 
 
 @writes("Convolution")
