@@ -131,6 +131,7 @@ def test_numbers_are_read_as_they_lie(depth, coding, level):
         (1, 1, True, np.int64, COLUMNS),
         (90, 1, True, np.int32, COLUMNS),
         (40, 3, False, np.int64, COLUMNS),
+        (6, 1, False, np.int64, COLUMNS),
         (6, 1, False, np.int64, 300),  # which threads divide
     ):
         numbers = matrices(coding, depth, columns)
@@ -145,6 +146,25 @@ def test_numbers_are_read_as_they_lie(depth, coding, level):
             out = np.full((count, lines, columns), np.nan, np.float32)
             run("packed_experts", src, places, held, out, threads=threads, **given)
             np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(np.abs(exact).max(), 1))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 4])
+@pytest.mark.parametrize("coding", NUMBERS)
+def test_few_rows_meet_wide_matrices_that_are_not_turned(coding, level):
+    """The sums of more than 1,024 columns, with special numbers in their own column or row alone."""
+    rng, depth, columns = np.random.default_rng(0), 7, 1100
+    weights = rng.standard_normal((2, depth, columns)).astype(NUMBERS[coding])
+    weights[0, 3, 1050], weights[1, 6, 0] = np.nan, np.inf
+    for count in range(1, 6):
+        src, places = rng.standard_normal((count, 1, depth)).astype(np.float32), np.zeros(count, np.int64)
+        src[-1, 0, 2], places[-1] = np.nan if count > 1 else 0, count % 2
+        exact = src.astype(np.float64) @ weights[places].astype(np.float64)
+        given = {"coding": coding, "group": 0, "zero": 0, "zeros": False, "coded": False, "unpacks": False}
+        given |= {"experts": 2, "turned": False, "strict": True, "level": level}
+        for threads in (1, 3):
+            out = np.full(exact.shape, np.inf, np.float32)
+            run("packed_experts", src, places, weights, out, threads=threads, **given)
+            np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5)
 
 
 def gathered(kind, src, places, weights, *, turned=False, first=False):

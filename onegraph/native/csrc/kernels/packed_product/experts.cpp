@@ -9,6 +9,33 @@ namespace onegraph {
 namespace {
 
 constexpr long TASK_COLUMNS = 128, TASKS = 8; // columns of an expert that a thread takes at least, and tasks of a thread
+constexpr long FEW_ROWS = 4, WIDE = 1024; // rows for which no matrix is turned, and columns that are summed at once
+constexpr long AT_ONCE = 4; // elements along the depth
+
+ONEGRAPH_INLINE float number(float value) {
+    return value;
+}
+
+ONEGRAPH_INLINE float number(Half value) {
+    return bf16_to_f32(value);
+}
+
+// Adds products of a row and some columns of a matrix (depth, stride), whose elements along the depth lie apart.
+template <typename T>
+ONEGRAPH_INLINE void add_products(const float *row, const void *numbers, long stride, long depth, long columns, float *sums) {
+    float *__restrict sum = sums;
+    long k = 0;
+    for (const T *weights = static_cast<const T *>(numbers); k + AT_ONCE <= depth; k += AT_ONCE) {
+        const T *a = weights + k * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        for (long i = 0; i < columns; i++)
+            sum[i] += (row[k] * number(a[i]) + row[k + 1] * number(b[i])) + (row[k + 2] * number(c[i]) + row[k + 3] * number(d[i]));
+    }
+    for (; k < depth; k++) {
+        const T *a = static_cast<const T *>(numbers) + k * stride;
+        for (long i = 0; i < columns; i++)
+            sum[i] += row[k] * number(a[i]);
+    }
+}
 
 // Products of rows and the matrices that they have chosen of several, which lie one behind another. The rows that have chosen
 // a matrix are multiplied together. All tensors are dense.
@@ -37,18 +64,20 @@ private:
     std::int64_t place_of(const void *places, long i) const;
     std::vector<std::vector<long>> chosen(void *const *addresses) const;
     void multiply(void *const *addresses, const Task &task) const;
+    void multiply_few(const PackedProblem &problem, const char *rows, const char *matrix, char *results) const;
 
     std::size_t bytes(int place, long count) const { return static_cast<std::size_t>(count) * size_of(problem_->types[place]); }
 
     const long experts_;
     const bool is_turned_, is_strict_;
+    const int level_;
     bool are_long_; // the places
     long lines_ = 1, repeats_ = 1; // rows of a place, and places that share rows of src
     std::unique_ptr<const PackedProblem> problem_;
 };
 
 PackedExperts::PackedExperts(const KernelArguments &arguments)
-    : experts_(arguments.number("experts")), is_turned_(arguments.flag("turned")), is_strict_(arguments.flag("strict")) {
+    : experts_(arguments.number("experts")), is_turned_(arguments.flag("turned")), is_strict_(arguments.flag("strict")), level_(arguments.number("level")) {
     if (arguments.count < 4 || arguments.count > 6) throw std::invalid_argument("other tensors than those of experts");
     const dnnl_graph_logical_tensor_t &src = *arguments.tensors[0], &places = *arguments.tensors[1];
     std::vector<const dnnl_graph_logical_tensor_t *> tensors(arguments.tensors, arguments.tensors + arguments.count);
@@ -118,6 +147,20 @@ void PackedExperts::run(void *const *addresses, int threads) const {
     if (lacks_memory) throw std::bad_alloc();
 }
 
+// Multiplies dense rows by a matrix of f32 or bf16 as it lies, which turning would read and write once more.
+void PackedExperts::multiply_few(const PackedProblem &problem, const char *rows, const char *matrix, char *results) const {
+    const auto add = problem.coding.width == FULL ? ForCpu<add_products<float>>::of(level_) : ForCpu<add_products<Half>>::of(level_);
+    const long depth = problem.matrix.known, count = problem.rows * problem.columns;
+    const Buffer<float> numbers(static_cast<std::size_t>(problem.rows * depth)), sums(static_cast<std::size_t>(count));
+    cast(problem.types[0], rows, dnnl_f32, reinterpret_cast<char *>(numbers.get()), static_cast<std::size_t>(problem.rows * depth), problem.is_fast);
+    std::fill_n(sums.get(), count, 0.0f);
+    for (long begin = 0; begin < problem.columns; begin += WIDE)
+        for (long i = 0; i < problem.rows; i++)
+            add(numbers.get() + i * depth, matrix + bytes(1, begin), problem_->columns, depth, std::min(WIDE, problem.columns - begin),
+                    sums.get() + i * problem.columns + begin);
+    cast(dnnl_f32, reinterpret_cast<const char *>(sums.get()), problem.types[problem.dst_at], results, static_cast<std::size_t>(count), problem.is_fast);
+}
+
 // Gathers the rows of an expert, and puts the results into their places.
 void PackedExperts::multiply(void *const *addresses, const Task &task) const {
     PackedProblem problem = *problem_;
@@ -135,15 +178,18 @@ void PackedExperts::multiply(void *const *addresses, const Task &task) const {
     for (int i = 1; i < last; i++)
         own[i] = static_cast<char *>(addresses[i + 1]) + (i == 1 ? static_cast<std::size_t>(first * problem.matrix.bytes) : bytes(i, first * problem.groups));
     const std::size_t size = bytes(1, 1);
-    const Buffer<char> turned(is_turned_ ? 0 : static_cast<std::size_t>(problem.columns * known) * size);
-    if (!is_turned_) {
-        const char *const source = static_cast<char *>(addresses[2])
-                + static_cast<std::size_t>(task.expert * known * problem_->columns + task.begin) * size;
-        problem.tiles.turn(source, problem_->columns, known, problem.columns, size, turned.get());
+    const char *const matrix = static_cast<char *>(addresses[2]) + static_cast<std::size_t>(task.expert * known * problem_->columns + task.begin) * size;
+    const bool is_few = !is_turned_ && !problem.unpacks && problem.rows <= FEW_ROWS && problem.coding.width != HALF_F16;
+    const Buffer<char> turned(is_turned_ || is_few ? 0 : static_cast<std::size_t>(problem.columns * known) * size);
+    if (!is_turned_ && !is_few) {
+        problem.tiles.turn(matrix, problem_->columns, known, problem.columns, size, turned.get());
         own[1] = turned.get();
     }
     own[last] = results.get();
-    multiply_packed(problem, own, 1);
+    if (is_few)
+        multiply_few(problem, gathered.get(), matrix, results.get());
+    else
+        multiply_packed(problem, own, 1);
     for (std::size_t i = 0; i < task.rows.size(); i++)
         std::memcpy(static_cast<char *>(addresses[last + 1]) + bytes(static_cast<int>(last), task.rows[i] * problem_->columns + task.begin),
                 results.get() + i * result, result);
