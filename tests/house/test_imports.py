@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 import onegraph as og
-from onegraph._util import collector_pause, init_once, late_imports
+from onegraph._util import collector_pause, first_imports, init_once, late_imports
 from onegraph._util.collector_pause import CollectorPause
 from onegraph.builder.op_methods import OpMethods
 
@@ -186,3 +187,75 @@ def test_nothing_is_kept_of_objects_that_were_made():
     with pytest.raises(og.StateError, match="make another one"):
         made.__setstate__({})
     assert init_once._making == before
+
+
+class Signals:
+    """In place of the module ``signal``: the handler of interrupts."""
+
+    SIGINT = 2
+
+    def __init__(self, handler=None, refuses=False):
+        self.interrupts, self.refuses = [], refuses
+        self.default_int_handler = lambda number, frame: self.interrupts.append((number, frame))
+        self.handler = handler or self.default_int_handler
+
+    def getsignal(self, number):
+        return self.handler if number == self.SIGINT else None
+
+    def signal(self, number, handler):
+        if self.refuses:
+            raise ValueError
+        self.handler = handler if number == self.SIGINT else self.handler
+
+
+@pytest.mark.parametrize(
+    ("argv", "handler", "refuses", "guards"),
+    [
+        (["/usr/bin/onegraph", "check"], None, False, True),
+        (["onegraph.exe"], None, False, True),
+        (["-m", "onegraph"], None, False, True),
+        (["program.py", "onegraph"], None, False, False),
+        ([], None, False, False),
+        (None, None, False, False),
+        (["onegraph"], "ignored", False, False),
+        (["onegraph"], None, True, False),
+    ],
+)
+def test_interrupts_of_the_command_are_guarded_while_it_imports(argv, handler, refuses, guards, monkeypatch):
+    signals = Signals(handler, refuses)
+    before = signals.handler
+    monkeypatch.setattr(first_imports, "signal", signals)
+    monkeypatch.setattr(first_imports, "_before", None)
+    monkeypatch.setattr(sys, "argv", argv)
+    first_imports.guard()
+    assert signals.handler is (first_imports._end if guards else before)
+    assert first_imports._before is (before if guards else None)
+    first_imports.restore()
+    assert signals.handler is before
+    signals.handler = "another"  # which the program has set
+    first_imports.restore()
+    assert signals.handler == "another"
+    signals.handler, first_imports._before = first_imports._end, None
+    first_imports.restore()
+    assert signals.handler is first_imports._end
+
+
+@pytest.mark.parametrize(("is_over", "is_command"), [(False, False), (False, True), (True, True), (True, False)])
+def test_interrupts_end_the_command_at_once(is_over, is_command, monkeypatch):
+    signals, ended = Signals(), []
+    monkeypatch.setattr(first_imports, "signal", signals)
+    monkeypatch.setattr(first_imports, "_is_over", False)
+    monkeypatch.setattr(first_imports, "_before", "before")
+    if is_over:
+        first_imports.over()
+    signals.handler = first_imports._end
+    monkeypatch.setitem(sys.modules, "onegraph.cli", None)
+    if not is_command:
+        monkeypatch.delitem(sys.modules, "onegraph.cli")
+    system = SimpleNamespace(write=lambda *given: ended.append(given), _exit=ended.append)
+    monkeypatch.setattr(first_imports, "os", system)
+    first_imports._end(2, "frame")
+    assert ended == [(2, b"\nonegraph: interrupted\n"), 130]
+    is_of_user = is_over and not is_command
+    assert signals.interrupts == [(2, "frame")] * is_of_user
+    assert signals.handler == ("before" if is_of_user else first_imports._end)

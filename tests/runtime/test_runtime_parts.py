@@ -1,13 +1,16 @@
 """Parts of the runtime on both sides of their conditions."""
 
+import sys
 from types import SimpleNamespace
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from helpers.called_graphs import chosen_rows, copied, sums
 
 import onegraph as og
+from onegraph._util.late_imports import import_late
 from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
@@ -24,6 +27,7 @@ from onegraph.runtime import (
     program_writer,
     repeat,
     sized_program,
+    subprograms,
 )
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
@@ -46,7 +50,7 @@ from onegraph.runtime.repeat_rounds import Rounds
 from onegraph.runtime.sized_program import SizedProgram
 from onegraph.runtime.staged import Staged
 from onegraph.runtime.state import State
-from onegraph.runtime.subprograms import Control
+from onegraph.runtime.subprograms import Bodies, CompiledBody, Control
 
 F32 = np.float32
 ROW, ROWS, ANY = ("f32", (None,)), ("f32", (None, 3)), ("f32", None)
@@ -772,6 +776,108 @@ def test_bodies_know_the_shapes_of_scanned_elements(shape, axis, known):
     control.op = SimpleNamespace(kind="Loop", inputs=[SimpleNamespace(shape=one) for one in shapes])
     control._call = SimpleNamespace(s64=lambda name: 2, s64s=lambda name: [axis], shapes=[(4,), (7,)])
     assert control._shapes(5) == {"c0": (6,), "s0": (4,), **known}
+
+
+def test_slices_are_those_that_the_number_of_an_iteration_chooses():
+    graph, table = og.Graph(), np.ones((5, 3), F32)
+    number, other = graph.input("i", "s64", ()), graph.input("c2", "s64", ())
+    rows, state = graph.input("c0", "f32", (5, 3)), graph.input("s0", "f32", (5, 3))
+    any_rows = graph.input("c1", "f32", (None, None))
+
+    def gathered(source, index=number, **attrs):
+        return graph.op("Gather", [source, index], attrs, edition=HOST)
+
+    found = [gathered(rows), gathered(graph.constant(table), axis=1), gathered(rows, axis=1)]
+    gathered(state)
+    gathered(rows, other)
+    gathered(any_rows)
+    gathered(graph.relu(rows))
+    graph.op("GatherND", [rows, graph.op("Unsqueeze", [number], {"axes": (0,)}, edition=HOST)], {}, edition=HOST)
+    written_by_program = gathered(rows)
+    body = object.__new__(CompiledBody)
+    body._graph, body._ends = graph, {written_by_program.id: "y0"}
+    slices = body.slices()
+    assert [*slices] == [tensor.id for tensor in found]
+    assert [one.axis for one in slices.values()] == [0, 1, 1]
+    first, second, third = (one.source for one in slices.values())
+    assert (first, third) == ("c0", "c0")
+    assert np.array_equal(second, table)
+    graph = og.Graph()
+    graph.op("Gather", [graph.input("c0", "f32", (5, 3)), graph.input("c1", "s64", ())], {}, edition=HOST)
+    body._graph = graph
+    assert body.slices() == {}
+
+
+def test_bodies_that_differ_in_nothing_are_one(monkeypatch):
+    class Body:
+        def __init__(self, *given):
+            self.given = given
+
+    monkeypatch.setattr(subprograms, "CompiledBody", Body)
+    monkeypatch.setattr(subprograms, "MOST_BODIES", 5)
+    bodies, table, other = Bodies("make"), np.ones(3, F32), np.ones(3, F32)
+
+    def op(*values, body="b"):
+        return SimpleNamespace(attrs={"body": body}, inputs=[one and SimpleNamespace(value=one[0]) for one in values])
+
+    x = (None,)
+    known = {"c0": (2,), "c1": (None,)}
+    body = bodies.body(op(x, None, (table,)), "body", 1, known)
+    assert body.given[1:] == ("body", 1, "make", known)
+    for same in (op(x, None, (table,)), op((other,), None, (table,)), op(x, x, (table,))):
+        assert bodies.body(same, "body", 1, known) is body
+    assert bodies.body(op(x, None, (table,)), "body", 1, {"c0": (2,), "c1": None}) is body
+    others = [
+        (op(x, None, (other,)), 1, known),
+        (op(x, None, (table,), body="c"), 1, known),
+        (op(x, None, (table,)), 1, {"c0": (3,), "c1": (None,)}),
+        (op((table,), None, (table,)), 0, known),
+    ]
+    made = [bodies.body(one, "body", first, shapes) for one, first, shapes in others]
+    assert len({*map(id, [body, *made])}) == 5
+    assert [bodies.body(one, "body", first, shapes) for one, first, shapes in others] == made
+    more = op(x, None, (table,), body="d")
+    assert bodies.body(more, "body", 1, known) is not bodies.body(more, "body", 1, known)
+    turned = op(x, None, (table[::-1],), body="b")
+    assert bodies.body(turned, "body", 1, known) is not body
+
+
+def test_bodies_are_made_for_shapes_that_tell_something_new(monkeypatch):
+    graph, made = og.Graph(), []
+    for name, shape in (("c0", (None, 3)), ("c1", (2,)), ("s0", None), ("x0", (None,))):
+        graph.input(name, "f32", shape)
+    import_late(subprograms.FOR_SHAPES)
+    module = sys.modules[subprograms.FOR_SHAPES]
+    monkeypatch.setattr(module, "for_shapes", lambda graph, shapes, sparing: made.append((shapes, sparing)) or "made")
+    for shapes, new in (
+        ({"c0": (4, 3), "c1": (2,), "s0": (1,), "x0": (None,), "c9": (1,)}, {"c0": (4, 3), "s0": (1,)}),
+        ({"c1": (2,), "x0": None}, {}),
+    ):
+        assert subprograms._of_shapes(graph, shapes) == ("made" if new else graph)
+        assert made == [(new, True)] * bool(new)
+        made.clear()
+    for error in (og.SpecError([]), ValueError()):
+        monkeypatch.setattr(module, "for_shapes", Mock(side_effect=error))
+        assert subprograms._of_shapes(graph, {"c0": (4, 3)}) is graph
+
+
+@pytest.mark.parametrize(
+    ("is_open", "results", "is_small"),
+    [(True, ["a", "b"], True), (True, None, False), (False, ["a", "b"], False), (None, None, False)],
+)
+def test_bodies_run_op_by_op_where_no_program_fits_two_calls(is_open, results, is_small):
+    ran = []
+    small = SimpleNamespace(is_open=is_open, run=lambda arrays: ran.append(arrays) or results)
+    small = None if is_open is None else small
+    executable = SimpleNamespace(
+        _programs=SimpleNamespace(op_by_op=small),
+        _names=("c1", "c0"),
+        _interface=SimpleNamespace(names=("y0", "t0")),
+        _run_by_name=lambda inputs: {"by": "compiled", **inputs},
+    )
+    found = CompiledBody._results(None, executable, {"c0": 1, "c1": 2, "c2": 3})
+    assert found == ({"y0": "a", "t0": "b"} if is_small else {"by": "compiled", "c0": 1, "c1": 2, "c2": 3})
+    assert ran == [[2, 1]] * bool(is_open)
 
 
 class Kernel(CompiledKernel):
