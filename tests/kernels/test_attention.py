@@ -194,7 +194,7 @@ def test_attention_with_a_column_that_is_cut_off_is_one_step(form, is_one):
 FORMS = {
     "one head": {"query": (1, 1, 7, 1), "key": (1, 1, 3, 1), "value": (1, 1, 3, 1)},
     "several tiles": {"query": (2, 2, 150, 64), "key": (2, 2, 300, 64), "value": (2, 2, 300, 64)},
-    "causal": {"query": (1, 2, 200, 32), "key": (1, 2, 200, 32), "value": (1, 2, 200, 32), "causal": True},
+    "causal": {"query": (1, 2, 256, 32), "key": (1, 2, 256, 32), "value": (1, 2, 256, 32), "causal": True},
     "a cache": {"query": (1, 2, 3, 16), "key": (1, 2, 140, 16), "value": (1, 2, 140, 16), "causal": True, "past": 137},
     "fewer keys": {"query": (1, 1, 140, 8), "key": (1, 1, 9, 8), "value": (1, 1, 9, 8), "causal": True},
     "a window": {"query": (1, 2, 290, 8), "key": (1, 2, 290, 8), "value": (1, 2, 290, 8), "causal": True, "window": 20},
