@@ -117,6 +117,37 @@ DEEP = (
 )
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("src", [np.uint8, np.int8])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_products_by_weights_with_zero_points_of_columns_run_in_int8(dtype, src, turned):
+    limits, depth, columns = np.iinfo(dtype), 96, 40
+    codes = RNG.integers(limits.min, limits.max + 1, (depth, columns)).astype(dtype)
+    zeros = RNG.integers(limits.min, limits.max + 1, columns).astype(dtype)
+    scales, bias = RNG.uniform(0.01, 0.02, columns).astype(np.float32), RNG.standard_normal(columns).astype(np.float32)
+    known = {"xs": np.float32(0.05), "xz": np.array(7, src), "s": scales, "z": zeros, "b": bias}
+    body = "q = QuantizeLinear(x, xs, xz) d = DequantizeLinear(q, xs, xz) "
+    if turned:
+        body += "v = DequantizeLinear<axis = 0>(w, s, z) y = Gemm<transB = 1>(d, v, b)"
+    else:
+        body += "v = DequantizeLinear<axis = 1>(w, s, z) p = MatMul(d, v) y = Add(p, b)"
+    x = RNG.standard_normal((3, depth)).astype(np.float32)
+    model = model_of(body, x.shape, {**known, "w": codes.T.copy() if turned else codes}).compile()
+    (product,) = [part.kinds for part in model.report().partitions if "MatMul" in part.kinds]
+    assert [*product[:3]] == ["Dequantize", "Dequantize", "MatMul"]
+    numbers = rounded(x, known["xs"], known["xz"], src).astype(np.float64)
+    wanted = numbers @ ((codes.astype(np.float64) - zeros) * scales) + bias
+    np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_products_by_other_weights_keep_their_zero_points():
+    known = {"xs": np.float32([0.05] * 4), "s": np.float32([0.1] * 5), "z": np.uint8([1, 2, 3, 4, 5])}
+    codes = RNG.integers(0, 256, (4, 5)).astype(np.uint8)
+    body = "q = QuantizeLinear(x, xs) d = DequantizeLinear(q, xs) v = DequantizeLinear(w, s, z) y = MatMul(d, v)"
+    graph = model_of(body, (2, 4), {**known, "w": codes})
+    assert [op.attrs["zps"] for op in graph.ops if op.kind == "Dequantize"][-1] == (1, 2, 3, 4, 5)
+
+
 def deep(limit, zeros, most):
     """A convolution, then a depthwise one on codes with a scale for each channel; and what it computes."""
     scales = RNG.uniform(0.5, 1, 16).astype(np.float32) * np.float32(most / 255)

@@ -15,6 +15,7 @@ from ..integer_products import integer_matmul
 from ..movement import cast, reshape, transpose
 from ..packed import packed_matmul
 from ..quantization import EIGHT_BITS, FOUR_BITS
+from ..reduction import reduce
 from .table import again, contents, listed, made, operand_of, rewrites
 
 SHIFT = 128  # from u8 to s8
@@ -90,6 +91,35 @@ def by_changing_scale(emit: Emitter, op: Op) -> Value | None:
     finite = add(emit, scale, multiply(emit, scale, np.zeros((), np.float32)))
     product = multiply(emit, cast(emit, product, DataType.f32), multiply(emit, finite, factors))
     return product if len(op.inputs) < 3 or op.inputs[2] is None else add(emit, product, op.inputs[2])
+
+
+@rewrites("MatMul")
+def without_zeros(emit: Emitter, op: Op) -> Value | None:
+    """A product of codes by known codes with zero points of columns as one without them, less sums of the rows.
+
+    The library's int8 kernels take one zero point, or none.
+    """
+    left, right = made(emit, op.inputs[0], "Dequantize"), made(emit, op.inputs[1], "Dequantize")
+    codes = None if right is None else contents(right.inputs[0])
+    if left is None or right is None or codes is None or codes.ndim != 2 or op.attrs.get("transpose_a"):
+        return None
+    attrs, src, columns = dict(right.attrs), operand_of(left), 0 if op.attrs.get("transpose_b") else 1
+    zeros = np.array(attrs.get("zps") or [0], np.int64)
+    is_single = left.attrs.get("qtype", "per_tensor") == "per_tensor"
+    if not is_single or len({*zeros.tolist()}) < 2 or int(str(attrs.get("axis", 1))) % 2 != columns:
+        return None
+    if codes.dtype not in (np.int8, np.uint8) or src.dtype not in EIGHT_BITS or len(src.shape or ()) < 2:
+        return None
+    shift = SHIFT if codes.dtype == np.uint8 else 0
+    attrs["zps"] = (0,) * zeros.size
+    signed = emit.op("Dequantize", [(codes.astype(np.int16) - shift).astype(np.int8)], attrs)
+    main = again(emit, op, [op.inputs[0], signed, *op.inputs[2:]])
+    # Another reader of the Dequantize would keep it out of the product.
+    sums = reduce(emit, "ReduceSum", cast(emit, src, DataType.f32), [len(src.shape or ()) - 1], keep=True)
+    point = codes.shape[1 - columns] * int(str(listed(left.attrs.get("zps") or (0,))[0]))
+    sums = binary(emit, "Subtract", sums, np.array(point, np.float32)) if point else sums
+    scales = np.array(attrs["scales"], np.float32) * np.float32(str(listed(left.attrs["scales"])[0]))
+    return binary(emit, "Subtract", main, multiply(emit, sums, scales * (zeros - shift).astype(np.float32)))
 
 
 @rewrites("MatMul")
