@@ -103,7 +103,7 @@ def _results(graph: Graph, kept: Sequence[Op]) -> dict[int, LogicalTensor]:
         if op.kind != "Add" and own_name(op) not in names:
             continue
         end = op.outputs[0]
-        readers = uses.consumers.get(end.id, ())
+        readers: Sequence[Op] = uses.consumers.get(end.id, ())
         if [reader.kind for reader in readers] == ["ReLU"] and end not in graph.outputs.values():
             end = readers[0].outputs[0]
             readers = uses.consumers.get(end.id, ())
@@ -243,7 +243,8 @@ class _Quantizing:
 
     def _stepped_bias(self, op: Op) -> Array | None:
         """A known bias as multiples of the product of the scales of src and weights, of which f32 holds all."""
-        steps = np.float32(self._coders[op.inputs[0].id].scale) * self._weights[op.id][1]  # type: ignore[union-attr]
+        src_scale = self._coders[op.inputs[0].id].scale  # type: ignore[union-attr]
+        steps = np.multiply(self._weights[op.id][1], np.float32(src_scale))
         bias = None if op.inputs[2] is None else op.inputs[2].value
         if bias is None or bias.shape != steps.shape or not np.isfinite(bias).all():
             return None
