@@ -5,13 +5,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
 import onegraph as og
-from onegraph._util import collector_pause, first_imports, init_once, late_imports
+from onegraph._util import collector_pause, first_imports, fork_safety, init_once, late_imports
 from onegraph._util.collector_pause import CollectorPause
 from onegraph.builder.op_methods import OpMethods
 
@@ -259,3 +261,57 @@ def test_interrupts_end_the_command_at_once(is_over, is_command, monkeypatch):
     is_of_user = is_over and not is_command
     assert signals.interrupts == [(2, "frame")] * is_of_user
     assert signals.handler == ("before" if is_of_user else first_imports._end)
+
+
+@pytest.fixture
+def own_locks(monkeypatch):
+    """The locks that a fork frees are those of a test."""
+    monkeypatch.setattr(fork_safety, "_locks", weakref.WeakSet())
+
+
+def test_a_fork_frees_the_locks_of_other_threads(own_locks):
+    mine, theirs, free = locks = [fork_safety.new_rlock() for _ in range(3)]
+    mine.acquire()
+    thread = threading.Thread(target=theirs.acquire)
+    thread.start()
+    thread.join()
+    assert not theirs.acquire(blocking=False)
+    assert {*fork_safety._locks} == {*locks}
+    fork_safety._free_locks()  # as in the child
+    assert [lock._is_owned() for lock in locks] == [True, False, False]
+    for lock in (theirs, free):
+        assert lock.acquire(blocking=False)
+    mine.release()
+    assert not mine._is_owned()
+
+
+def test_a_change_is_refused_in_the_midst_of_another_in_the_same_thread(own_locks):
+    lock = fork_safety.new_rlock()
+    fork_safety.refuse_inner(lock, "it")
+    with lock, pytest.raises(og.StateError, match="it: this thread is in the midst"):
+        fork_safety.refuse_inner(lock, "it")
+
+
+@pytest.mark.parametrize(("raised", "seen"), [(RuntimeError, MemoryError), (RecursionError, RecursionError)])
+def test_a_lock_without_memory_is_a_lack_of_memory(raised, seen, own_locks, monkeypatch):
+    def no_lock():
+        raise raised
+
+    monkeypatch.setattr(fork_safety.threading, "RLock", no_lock)
+    with pytest.raises(seen):
+        fork_safety.new_rlock()
+
+
+def test_a_value_that_two_threads_compute_is_the_first_one():
+    class Owner:
+        @fork_safety.cached_property
+        def value(self):
+            made.append(object())
+            if len(made) == 1:
+                inner.append(self.value)  # as another thread would
+            return made[-1] if len(made) < 2 else made[0]
+
+    made, inner, owner = [], [], Owner()
+    assert owner.value is inner[0] is owner.value
+    assert len(made) == 2
+    assert isinstance(Owner.value, fork_safety.cached_property)
