@@ -1,15 +1,20 @@
 """What a later process makes of a program is the one that was written: its memory, its steps, what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.called_graphs import CALLED
 
 import onegraph as og
+from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.native import CompiledKernel
-from onegraph.native.library import HASHES_CONSTANTS, ffi
+from onegraph.compiler.memory_planner import aligned
+from onegraph.native.library import DTYPE_NAMES, HASHES_CONSTANTS, ffi
 from onegraph.runtime.executable import Executable
-from onegraph.runtime.kept_program import KeptProgram
-from onegraph.runtime.program_writer import written
+from onegraph.runtime.kept_partitions import NotKeptError
+from onegraph.runtime.kept_program import KeptProgram, _reach, _refuse_outside, _sections, without_proof
+from onegraph.runtime.program_writer import with_proof, written
 
 F32 = np.float32
 RNG = np.random.default_rng(0)
@@ -142,3 +147,80 @@ def test_a_kept_program_is_the_one_that_was_written(make):
     pairs = [(results, expected)] if len(graph.outputs) == 1 else [*zip(results, expected, strict=True)]
     assert all(of_array(one) == of_array(other) for one, other in pairs)
     assert [op.kind for op in again.whole_graph().ops] == [op.kind for op in program.whole_graph().ops]
+
+
+def test_steps_may_fill_their_memory_and_leave_none_of_it():
+    """The memory of each slot is made as long as its steps need, and then one byte shorter."""
+    graph, _, *_ = weighted()
+    program = graph.compile()._programs.only_program()
+    source, placed, ends, place = program.source, program.placement, {}, 0
+    for step in source.steps:
+        _, shapes, strides, slots, _ = of_step(step, source, place)
+        for (kind, dims), steps, (slot, at) in zip(shapes, strides, slots, strict=True):
+            reach = sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True)) + 1
+            ends[slot] = max(ends.get(slot, 0), at + reach * DTYPE_NAMES[kind].numpy.itemsize)
+        place += len(slots)
+    numbers = {slot: number for number, slot in placed.slots.items()}
+    assert {0, *numbers} == {*ends}
+    assert len(placed.external) > 1 < len(placed.constants)
+
+    def refuses(shorter):
+        sizes = {slot: end - (slot == shorter) for slot, end in ends.items()}
+        values, constants = dict(placed.values), dict(placed.constants)
+        for slot, number in numbers.items():
+            if number in constants:
+                constants[number] = np.zeros(sizes[slot], np.uint8)
+            else:
+                values[number] = Value(number, og.u8, (sizes[slot],), (1,), number, "x")
+        try:
+            _refuse_outside(source, replace(placed, arena_size=sizes[0], values=values, constants=constants))
+        except NotKeptError:
+            return True
+        return False
+
+    assert not refuses(None)
+    assert [slot for slot in ends if not refuses(slot)] == []
+
+
+def test_tensors_without_elements_need_no_memory():
+    graph = og.Graph()
+    (x,) = inputs(graph, x=(0, 4))
+    graph.output("y", graph.relu(x))
+    program = graph.compile()._programs.only_program()
+    _refuse_outside(program.source, program.placement)
+    array = np.zeros((3, 4), F32)
+    assert [*map(_reach, (array, array[:, :2], array[:0], array[1:, ::2]))] == [48, 40, 0, 28]
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (with_proof([b"ab", b"c"], [1]), (b"abc", [1])),
+        (with_proof([], {"a": 2}), (b"", {"a": 2})),
+        ([b"[1]", (3).to_bytes(8, "little")], (b"", [1])),
+        ([b"[1]", (9).to_bytes(8, "little")], (b"", [1])),
+        ([b"[1]", (2).to_bytes(8, "little")], None),
+        ([b"abc"], None),
+        ([], None),
+    ],
+)
+def test_a_proof_stands_behind_a_program(data, found):
+    whole = memoryview(b"".join(data))
+    if found is None:
+        with pytest.raises(NotKeptError, match="no proof"):
+            without_proof(whole)
+    else:
+        program, proof = without_proof(whole)
+        assert (bytes(program), proof) == found
+
+
+@pytest.mark.parametrize("more", [0, 1, -1])
+def test_sections_of_a_program_have_its_whole_size(more):
+    sizes = b"".join(size.to_bytes(8, "little") for size in (3, 2, 4))
+    data = memoryview(sizes.ljust(aligned(24)) + b"abcdefghi" + b"j" * max(more, 0))[: aligned(24) + 9 + more]
+    if more:
+        with pytest.raises(NotKeptError, match="another size"):
+            _sections(data)
+    else:
+        own, text, described = _sections(data)
+        assert (own.tobytes(), text, described) == (b"abc", b"de", b"fghi")
