@@ -13,7 +13,7 @@ from conftest import SANITIZED
 from helpers.executables import forked_python, in_a_process
 
 import onegraph as og
-from onegraph._util import validation
+from onegraph._util import exact_types, validation
 from onegraph.capi import CompiledPartition
 
 F32 = np.float32
@@ -801,3 +801,69 @@ def test_single_arguments_are_returned_or_refused(function, more, value, wanted)
 
 def test_none_is_a_function_that_does_nothing():
     assert validation.callback("x", None)(1, a=2) is None
+
+
+class Word(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return False
+
+    __hash__ = str.__hash__
+
+
+# Functions that read a value of any type, values, and what is read.
+READ = [
+    (exact_types.whole, 3, 3),
+    (exact_types.whole, np.int8(-3), -3),
+    (exact_types.whole, np.uint64(2**64 - 1), 2**64 - 1),
+    (exact_types.whole, True, None),
+    (exact_types.whole, np.bool_(True), None),
+    (exact_types.whole, np.timedelta64(3), None),
+    (exact_types.whole, 3.0, None),
+    (exact_types.whole, "3", None),
+    (exact_types.real, 3, 3.0),
+    (exact_types.real, np.float32(0.5), 0.5),
+    (exact_types.real, 10**400, float("inf")),
+    (exact_types.real, True, None),
+    (exact_types.real, np.timedelta64(3), None),
+    (exact_types.real, 1j, None),
+    (exact_types.text, "a", "a"),
+    (exact_types.text, Word("a"), "a"),
+    (exact_types.text, b"a", None),
+    (exact_types.elements, [1, 2], [1, 2]),
+    (exact_types.elements, (1, 2), [1, 2]),
+    (exact_types.elements, range(2), None),
+    (exact_types.entries, {"a": 1}, {"a": 1}),
+    (exact_types.entries, {Word("a"): 1, 2: 3}, {"a": 1, 2: 3}),
+    (exact_types.entries, [("a", 1)], None),
+    (exact_types.plain, np.float32(0.5), 0.5),
+    (exact_types.plain, np.bool_(True), True),
+    (exact_types.plain, np.array(3), 3),
+    (exact_types.plain, np.array([3, 4], np.int8), [3, 4]),
+    (exact_types.plain, (1, np.int8(2), Word("a")), [1, 2, "a"]),
+    (exact_types.plain, range(3), [0, 1, 2]),
+    (exact_types.plain, b"a", "a"),
+    (exact_types.plain, og.bf16.numpy.type(0.5), 0.5),
+    (exact_types.plain, None, exact_types.NOT_PLAIN),
+    (exact_types.plain, {}, exact_types.NOT_PLAIN),
+]
+
+
+@pytest.mark.parametrize(("function", "value", "wanted"), READ)
+def test_values_are_read_by_their_real_type(function, value, wanted):
+    found = function(value)
+    assert type(found) is type(wanted)
+    assert found == wanted
+    if isinstance(found, list):
+        assert [*map(type, found)] == [*map(type, wanted)]
+
+
+def test_long_lists_are_read_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(exact_types, "MAX_LENGTH", 3)
+
+    class Long(list):
+        __slots__ = ()
+
+    assert exact_types.elements(Long(range(9))) == [0, 1, 2, 3]
+    assert exact_types.elements([*range(9)]) == [*range(9)]

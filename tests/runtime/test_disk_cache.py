@@ -147,6 +147,37 @@ def test_number_of_files_is_limited(folder, monkeypatch):
     assert find(keys[0]) is None
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "left"), [(8, 100, 8), (9, 10, 6), (8, 101, 5), (8, 150, 4), (20, 1, 6), (1, 801, 0), (3, 300, 2)]
+)
+def test_a_quarter_of_the_limits_is_free_again(count, size, left, tmp_path, monkeypatch):
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
+    monkeypatch.setattr(disk_cache, "MOST_BYTES_TOGETHER", 800)
+    (tmp_path / "other.log").write_bytes(bytes(5000))
+    for number in range(count):
+        file = tmp_path / f"{number * 7 % count}.onegraph"
+        file.write_bytes(bytes(size))
+        os.utime(file, (number * 7 % count, number * 7 % count))
+    disk_cache._limit(tmp_path)
+    names = {f"{number}.onegraph" for number in range(count - left, count)}
+    assert {file.name for file in tmp_path.iterdir()} == {"other.log", *names}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_files_are_as_long_as_the_limit(more, folder, monkeypatch):
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", disk_cache.HEADER + 10)
+    keep(KEY, b"1234567890" + b"1" * more)
+    assert (find(KEY) == b"1234567890") is not more
+    keep(KEY, b"1234567890")
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", disk_cache.HEADER + 10 - more)
+    assert (find(KEY) is None) is bool(more)
+
+
+def test_a_file_may_be_empty(folder):
+    keep(KEY, b"")
+    assert find(KEY) == b""
+
+
 def test_removed_file_stays_readable_where_mapped(folder):
     keep(KEY, b"data" * 10_000)
     data = find(KEY)
@@ -237,6 +268,33 @@ def test_log_is_shortened_to_its_newer_half(folder, monkeypatch):
     assert RecordLog("x.log").find("key290") == "290"
     log.keep("long", "1" * record_log.MOST_TEXT + "1")
     assert log.find("long") is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "bytes_of_limit", "left"), [(9, 8 * 18, 4), (8, 8 * 18 - 1, 3), (8, 8 * 18, 8), (5, 18, 0)]
+)
+def test_a_log_loses_quarters_until_half_is_free(lines, bytes_of_limit, left, folder, monkeypatch):
+    """A line with its ends has 18 bytes."""
+    log = RecordLog("x.log")
+    for number in range(lines):
+        log.keep(f"k{number}", "text")
+    assert (folder / "x.log").stat().st_size == 18 * lines
+    monkeypatch.setattr(record_log, "MOST_BYTES", bytes_of_limit)
+    log._shorten(folder)
+    assert (folder / "x.log").stat().st_size == 18 * left
+    assert [log.find(f"k{number}") for number in range(lines)] == [None] * (lines - left) + ["text"] * left
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_texts_of_a_log_are_as_long_as_the_limit(more, folder, monkeypatch):
+    monkeypatch.setattr(record_log, "MOST_TEXT", 5)
+    monkeypatch.setattr(RecordLog, "_shorten", lambda self, folder: shortened.append(1))
+    log, shortened = RecordLog("x.log"), []
+    log.keep("k0", "t" * (5 + more))
+    assert (log.find("k0") is None) is bool(more)
+    monkeypatch.setattr(record_log, "MOST_BYTES", (folder / "x.log").stat().st_size + 18 if not more else 17)
+    log.keep("k1", "text")
+    assert shortened == [1] * more
 
 
 def test_log_that_others_may_write_is_ignored(folder):

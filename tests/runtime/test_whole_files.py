@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import resource
 import threading
 import time
@@ -15,7 +16,7 @@ from conftest import draws
 
 import onegraph as og
 from onegraph._util import drafts
-from onegraph._util.atomic_write import expect_folder, expect_writable
+from onegraph._util.atomic_write import FilePart, TakenError, expect_folder, expect_writable, write_together
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytestmark = pytest.mark.library
@@ -320,3 +321,38 @@ def test_what_cannot_be_written_is_refused_before(place, file, folder, said, tmp
         else:
             with pytest.raises(og.FormatError, match=f"{place}: ({said})"):
                 function(tmp_path / place)
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "no disk"), KeyboardInterrupt(), None])
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_parts_that_a_head_names_go_with_the_head(failure, is_taken, tmp_path, monkeypatch):
+    """All of their names that the old head does not need go if it is replaced, and otherwise the new ones go."""
+    place, head = drafts.Draft.place, tmp_path / "head"
+    write_together([FilePart(tmp_path / "part-1", lambda file: file.write(b"old"))], head, named_by(1), PARTS)
+    (tmp_path / "part-7").write_bytes(b"left")
+    if is_taken:
+        (tmp_path / "part-2").write_bytes(b"taken")
+
+    def failing(draft, path):
+        if failure is not None and path == head:
+            raise failure
+        place(draft, path)
+
+    monkeypatch.setattr(drafts.Draft, "place", failing)
+    kept = {"head": b"1 part-1", "part-1": b"old", "part-7": b"left"}
+    if failure is None and not is_taken:
+        write_together([FilePart(tmp_path / "part-2", lambda file: file.write(b"new"))], head, named_by(2), PARTS)
+        kept = {"head": b"2 part-2", "part-2": b"new"}
+    else:
+        expected = TakenError if is_taken else og.FormatError if isinstance(failure, OSError) else KeyboardInterrupt
+        with pytest.raises(expected):
+            write_together([FilePart(tmp_path / "part-2", lambda file: file.write(b"new"))], head, named_by(2), PARTS)
+        kept |= {"part-2": b"taken"} if is_taken else {}
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
+
+
+PARTS = re.compile(r"part-\d+")
+
+
+def named_by(number):
+    return lambda file: file.write(f"{number} part-{number}".encode())
