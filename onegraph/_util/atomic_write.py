@@ -109,8 +109,8 @@ class _File:
             self.is_special = path.exists() and not path.is_file()
             self.target = path if self.is_special else Path(os.path.realpath(path))
             self._draft = None if self.is_special else Draft(self.target.parent, 0o666)
-        # Writing an archive seeks, which a special file may not allow.
-        self._contents: IO[bytes] = io.BytesIO() if self._draft is None else self._draft.stream
+        self._whole = io.BytesIO()  # of a special file: writing an archive seeks, which it may not allow
+        self._contents: IO[bytes] = self._whole if self._draft is None else self._draft.stream
 
     def write(self, write: Callable[[IO[bytes]], Result]) -> Result:
         """Write the contents, up to the disk."""
@@ -123,12 +123,12 @@ class _File:
         return result
 
     def place(self, path: Path) -> None:
-        """Put the contents in a place beside the target or at the target."""
+        """Put the contents in a place beside the target or at the target, where those of a special file always go."""
         with explained(self.path):
             if self._draft is not None:
                 self._draft.place(path)
-            elif isinstance(self._contents, io.BytesIO) and path == self.target:
-                path.write_bytes(self._contents.getvalue())
+            else:
+                path.write_bytes(self._whole.getvalue())
 
     def take_back(self) -> None:
         """Remove the file if its contents were put at the target."""

@@ -1,6 +1,7 @@
 """What a later process makes of a program is the one that was written: its memory, its steps, what is said of it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.memory_planner import aligned
 from onegraph.native.library import DTYPE_NAMES, HASHES_CONSTANTS, ffi
+from onegraph.runtime import origin, warm_start
+from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.executable import Executable
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.kept_program import KeptProgram, _reach, _refuse_outside, _sections, without_proof
@@ -224,3 +227,95 @@ def test_sections_of_a_program_have_its_whole_size(more):
     else:
         own, text, described = _sections(data)
         assert (own.tobytes(), text, described) == (b"abc", b"de", b"fghi")
+
+
+USABLE = {"forked": False, "capacity": 0, "hashes": False, "keep": True, "recorders": ()}
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"forked": True}, {"capacity": 1}, {"hashes": True}, {"keep": False}, {"recorders": ("one",)}]
+)
+def test_programs_are_kept_where_they_are_like_those_of_others(other, monkeypatch):
+    facts = {**USABLE, **other}
+    monkeypatch.setattr(warm_start, "RECORDERS", facts["recorders"])
+    monkeypatch.setattr(warm_start, "is_forked", lambda: facts["forked"])
+    monkeypatch.setattr(warm_start, "get_compiled_partition_cache_capacity", lambda: facts["capacity"])
+    monkeypatch.setattr(warm_start, "HASHES_CONSTANTS", facts["hashes"])
+    monkeypatch.setattr(warm_start, "programs_keep_constants", lambda: facts["keep"])
+    assert warm_start._is_usable() is (facts == USABLE)
+
+
+def test_what_a_thread_finds_is_waited_for(monkeypatch):
+    assert warm_start._started(lambda: True)()
+    assert not warm_start._started(lambda: False)()
+    monkeypatch.setattr(warm_start.threading, "excepthook", lambda arguments: None)
+    assert not warm_start._started(lambda: 1 / 0)()
+
+    def refused(thread):
+        raise RuntimeError
+
+    monkeypatch.setattr(warm_start.threading.Thread, "start", refused)
+    assert warm_start._started(lambda: "here")() == "here"
+
+
+def test_keys_of_programs_differ_by_all_that_decides_them(monkeypatch):
+    chosen = CompileOptions("fusion", True, "strict", None)
+    keys = [warm_start._program_key("key", chosen), warm_start._program_key("other", chosen)]
+    keys += [warm_start._program_key("key", chosen._replace(threads=one)) for one in (1, {0: 1, 1: 2}, {0: 2, 1: 1})]
+    keys.append(warm_start._program_key("key", chosen._replace(reproducible=True)))
+    for name in ("machine", "get_num_threads", "thread_share"):
+        monkeypatch.setattr(warm_start, name, lambda: "another")
+        keys.append(warm_start._program_key("key", chosen))
+    assert len({*keys}) == len(keys) == 9
+    swapped = [warm_start._program_key("key", chosen._replace(threads=one)) for one in ({0: 1, 1: 2}, {1: 2, 0: 1})]
+    assert swapped[0] == swapped[1]
+
+
+def source(name, size):
+    return SimpleNamespace(written=f"w {name}", resolved=f"r {name}", mapped=None if size is None else bytes(size))
+
+
+@pytest.fixture
+def digests(monkeypatch):
+    """The digest of a file is its length; that of the package is a name."""
+    monkeypatch.setattr(origin, "package_digest", lambda: "package")
+    monkeypatch.setattr(origin, "digest_of", lambda mapped, start, size: f"{start} {size}")
+
+
+PROOF = ["package", [["w a", "r a", "0 3"], ["w b", "r b", ""]]]
+UNPROVEN = [
+    ["other", PROOF[1]],
+    [None, PROOF[1]],
+    ["package", PROOF[1][:1]],
+    ["package", PROOF[1][::-1]],
+    ["package", [["w a", "r a", "0 4"], PROOF[1][1]]],
+    ["package", [PROOF[1][0], ["w b", "r b", "0 0"]]],
+    ["package", [["w c", "r a", "0 3"], PROOF[1][1]]],
+    ["package", [["w a", "r c", "0 3"], PROOF[1][1]]],
+    ["package", [["w a", "r a"], ["w b", "r b"]]],
+    ["package"],
+    None,
+    3,
+]
+
+
+@pytest.mark.parametrize("proof", [PROOF, *UNPROVEN])
+def test_a_proof_names_the_package_and_the_contents_of_all_files(proof, digests, monkeypatch):
+    files = [source("a", 3), source("b", None)]
+    assert origin.is_proven(proof, files) is (proof is PROOF)
+    monkeypatch.setattr(origin, "package_digest", lambda: None)
+    assert not origin.is_proven(proof, files)
+
+
+def test_an_origin_is_proven_as_long_as_its_files_stay(digests, monkeypatch):
+    files = [(source("a", 3), "0 3"), (source("b", None), "")]
+    made = origin.Origin("key", files, "contents")
+    assert [package for package, _ in [made.proof()]] == ["package"]
+    assert [list(entry) for entry in made.proof()[1]] == PROOF[1]
+    assert origin.Origin("key", [(source("a", 4), "0 3")], "").proof() is None
+    assert len(made.mapped) == 1
+    for size, is_short in ((2, True), (3, False), (4, False)):
+        monkeypatch.setattr(origin, "FEW", 3)
+        assert origin.Origin("key", [(source("a", size), "")], "").is_short is is_short
+    monkeypatch.setattr(origin, "package_digest", lambda: None)
+    assert made.proof() is None

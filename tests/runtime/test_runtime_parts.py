@@ -38,7 +38,7 @@ from onegraph.runtime.joining import reason_of
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.op_by_op import OFTEN, OpByOp, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_parameters import Parameters
-from onegraph.runtime.open_program import _has_bytes_of, _is_like
+from onegraph.runtime.open_program import OpenProgram, _has_bytes_of, _is_like
 from onegraph.runtime.open_programs import MOST, MOST_FAILURES, MOST_UNUSED, OpenPrograms
 from onegraph.runtime.overwriting import overwriting, possible_overs
 from onegraph.runtime.program_cache import dispatch
@@ -560,6 +560,13 @@ def test_dims_of_one_are_no_sizes(monkeypatch):
     forms = Forms(monkeypatch, x=(None, 3))
     assert [forms.program((size, 3)) for size in (1, 0, 1)] == [None] * 3
     assert not forms.asked
+
+
+@pytest.mark.parametrize("sizes", [None, []])
+def test_a_program_without_open_sizes_is_refused(sizes):
+    options = CompileOptions("fusion", True, "strict", None)
+    with pytest.raises(open_programs.NoParametersError, match="no dim is open"):
+        OpenProgram(SimpleNamespace(sizes=lambda dims: sizes, places=()), (3, 4), None, options, None, None)
 
 
 REFUSED_SIZES, MISTAKE = open_programs.NoParametersError("refused"), KeyError("mistake")

@@ -356,3 +356,27 @@ PARTS = re.compile(r"part-\d+")
 
 def named_by(number):
     return lambda file: file.write(f"{number} part-{number}".encode())
+
+
+def test_a_special_file_gets_its_contents_and_stays(tmp_path):
+    """As the head and as a part, although what writes it may seek."""
+
+    def written(text):
+        def write(file):
+            file.write(b"?" + text[1:])
+            file.seek(0)
+            file.write(text[:1])
+
+        return write
+
+    read, pipes = {}, [tmp_path / "part", tmp_path / "head"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    threads = [threading.Thread(target=lambda pipe=pipe: read.update({pipe.name: pipe.read_bytes()})) for pipe in pipes]
+    for thread in threads:
+        thread.start()
+    write_together([FilePart(pipes[0], written(b"one"))], pipes[1], written(b"two"))
+    for thread in threads:
+        thread.join()
+    assert read == {"part": b"one", "head": b"two"}
+    assert all(pipe.is_fifo() for pipe in tmp_path.iterdir())
