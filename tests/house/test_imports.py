@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 import onegraph as og
 from onegraph._util import collector_pause, first_imports, fork_safety, init_once, late_imports
 from onegraph._util.collector_pause import CollectorPause
+from onegraph._util.records import record
 from onegraph.builder.op_methods import OpMethods
 
 onnx = pytest.importorskip("onnx")
@@ -108,6 +111,7 @@ def test_the_collector_resumes_after_a_pause():
     code = """
 import gc
 from onegraph._util.collector_pause import CollectorPause
+from onegraph._util.records import record
 for switch in (gc.disable, gc.enable):
     switch()
     was = gc.isenabled()
@@ -145,6 +149,7 @@ def test_the_collector_works_in_a_fork_of_another_thread():
     code = """
 import gc, os, threading
 from onegraph._util.collector_pause import CollectorPause
+from onegraph._util.records import record
 paused, done = threading.Event(), threading.Event()
 def pause():
     with CollectorPause():
@@ -315,3 +320,52 @@ def test_a_value_that_two_threads_compute_is_the_first_one():
     assert owner.value is inner[0] is owner.value
     assert len(made) == 2
     assert isinstance(Owner.value, fork_safety.cached_property)
+
+
+def made_by(decorator, *, is_made=True, **options):
+    """A class of records."""
+
+    class Base:
+        def __post_init__(self):
+            object.__setattr__(self, "after", (self.first, self.second))
+
+    class Record(*([Base] if is_made else [])):
+        first: int
+        second: str = "b"
+        third: Callable = field(default_factory=list)
+        hidden: int = field(default=4, repr=False, compare=False)
+
+    return decorator(frozen=True, **options)(Record)
+
+
+def outcome(action, *given, **named):
+    try:
+        return action(*given, **named)
+    except Exception as error:
+        return type(error), str(error).replace("Record.__init__", "__init__")
+
+
+@pytest.mark.parametrize("options", [{}, {"eq": False}, {"is_made": False}])
+def test_records_are_as_frozen_dataclasses(options):
+    results = []
+    for decorator in (dataclass, record):
+        kind = made_by(decorator, **options)
+        one, same, other = kind(1, "c", ()), kind(first=1, second="c", third=(), hidden=5), kind(1, "d", ())
+        listed = kind(2), kind(2)
+        results.append(
+            [
+                [(each.name, each.repr, each.compare) for each in fields(kind)],
+                [repr(each).rpartition("Record")[2] for each in (one, same, *listed)],
+                [one == same, one != same, one == other, one == (1, "c", ()), listed[0] == listed[1]],
+                [hash(one) == hash(same), hash(one) == hash(other)],
+                [listed[0].third is not listed[1].third, same.hidden, getattr(one, "after", None)],
+                [outcome(setattr, one, "first", 3), outcome(delattr, one, "first"), one.first],
+                [outcome(kind)[0], outcome(kind, 1, 2, 3, 4, 5)[0], outcome(kind, 1, wrong=2)[0]],
+                [outcome(hash, listed[0])[0] if options != {"eq": False} else None],
+                [outcome(setattr, one, "new", 3)[0] is FrozenInstanceError],
+                kind.__init__.__qualname__.rpartition(".<locals>.")[2],
+            ]
+        )
+    assert results[0] == results[1]
+    with pytest.raises(TypeError, match="makes frozen classes"):
+        record(frozen=False)

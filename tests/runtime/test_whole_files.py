@@ -351,6 +351,17 @@ def test_parts_that_a_head_names_go_with_the_head(failure, is_taken, tmp_path, m
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
 
+@pytest.mark.parametrize(("before", "left"), [(b"1 part-1", []), (b"foreign", ["part-1", "part-2"])])
+def test_parts_beside_a_head_of_another_program_stay(before, left, tmp_path):
+    """Those with names that no other program gives go all the same."""
+    (tmp_path / "head").write_bytes(before)
+    for name in ("part-1", "part-2", "own-1", "other-1"):
+        (tmp_path / name).write_bytes(b"1")
+    names = re.compile(r"part-\d+|(own)-\d+")
+    write_together([], tmp_path / "head", lambda file: file.write(b"new"), names)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["head", "other-1", *left]
+
+
 PARTS = re.compile(r"part-\d+")
 
 
