@@ -436,6 +436,21 @@ CASES = {
     ),
     "join of two orders": ([(3, 3, 3)] * 2, lambda e, *x: in_order(e, [TURN, (2, 1, 0)], *x), None),
     "join of a transpose and a tensor": ([(3, 3, 3)] * 2, lambda e, *x: in_order(e, [TURN, None], *x), None),
+    "softmax of a transpose": (
+        [X],
+        lambda e, x: e.op("SoftMax", [mv.transpose(e, x, TURN)], {"axis": 1}),
+        ["SoftMax", "StaticTranspose"],
+    ),
+    "softmax of a transpose along the last axis": (
+        [X],
+        lambda e, x: e.op("SoftMax", [mv.transpose(e, x, TURN)], {"axis": 2}),
+        None,
+    ),
+    "softmax of a transpose with its statistics": (
+        [X],
+        lambda e, x: el.add(e, *e.ends("SoftMax", [mv.transpose(e, x, TURN)], {"axis": 1}, outputs=["dst", "stats"])),
+        None,
+    ),
     "turned halves": (HEADS, turned_pairs, ["Rotary"]),
     "turned halves along the named axis": (HEADS, lambda e, x: turned_pairs(e, x, axis=3), ["Rotary"]),
     "turned halves of an odd number": ([(1, 2, 3, 5)], turned_pairs, None),

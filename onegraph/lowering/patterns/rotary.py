@@ -114,9 +114,7 @@ def _source(emit: Emitter, value: LogicalTensor) -> _Turned | None:
 
 def _is_pair(src: LogicalTensor, first: _Part, second: _Part, is_near: bool) -> bool:
     """Whether two parts are the first and the second numbers of the pairs of a tensor."""
-    size = (src.shape or (None,))[-1]
-    if size is None or size % 2:
-        return False
+    size = (src.shape or (0,))[-1] or 0
     ends = ((0, size, 2), (1, size, 2)) if is_near else ((0, size // 2, 1), (size // 2, size, 1))
     return (first[1:], second[1:]) == ends
 

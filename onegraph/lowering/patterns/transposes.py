@@ -36,7 +36,7 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
     count = sum(port.name in ("src", "diff_dst") for port in BASE[op.kind].inputs)
     images = [input_ for input_ in op.inputs[:count] if input_ is not None]
     rank = len(images[0].shape or ()) if images else 0
-    if op.attrs.get("data_format") != "NCX" or rank < 3 or len(op.outputs) > 1:
+    if op.attrs.get("data_format") != "NCX" or rank < 3:
         return None
     order = (0, *range(2, rank), 1)
     attrs: dict[str, object] = {"data_format": "NXC"}
