@@ -60,7 +60,7 @@ CHOSEN = {
     "dequantized": (3, 4, 6, 8, 9, 11, 13, 15, 16, 36),
     "quantized": (9, 11, 15, 26, 32),
     "integer_products": (3, 13, 19, 26),
-    "attentions": (3, 4, 5, 6, 7, 8, 11, 16, 19, 21, 27, 29, 38),
+    "attentions": (3, 4, 5, 11, 16, 19, 21, 27, 29, 38, 242),
 }
 FORMS = "known", "open", "computed"
 F16, BF16 = np.float16, ml_dtypes.bfloat16

@@ -178,6 +178,15 @@ def test_axes_of_unknown_size_that_one_op_enlarges(rank, dtype, factors, mode, s
         )
 
 
+@pytest.mark.parametrize("coordinates", ["pytorch_nearest", "pytorch_nearest_exact", "align_corners"])
+def test_axes_of_unknown_size_whose_places_are_rounded_wait(coordinates):
+    """The places of few elements are those of an Interpolate; those of many are rounded in single precision."""
+    graph = DataGraph()
+    with pytest.raises(Unsettled, match="unknown dims"):
+        src = graph.input("x", og.f32, [None] * 4)
+        enlarged(Emitter(graph), src, {2: 3.0}, Sampling("nearest", coordinates, "floor"))
+
+
 # Axes whose sizes a run may know alone; here they are known, so that the ops are computed at once.
 RATIOS = [Axis(size, count, count / size, is_ratio=True) for size, count in ((4, 8), (4, 3), (5, 13), (5, 1), (1, 4))]
 SCALED = [Axis(6, 3, 0.5), Axis(4, 10, 2.5), Axis(3, 7, 2.5), Axis(5, 1, 0.25)]
