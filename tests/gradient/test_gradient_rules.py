@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES, subject_of
+from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES, Subject, subject_of
 from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
@@ -26,6 +26,24 @@ def test_host_op_has_the_slope_of_finite_differences(case):
     subject = subject_of(case, HOST)
     if subject.wrt and subject.results:
         subject.check()
+
+
+# Numbers at which a rule takes another form, and numbers beside them.
+NUMBERS = {
+    "Pow": [{"beta": number} for number in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0)],
+    "LeakyReLU": [{"alpha": number} for number in (0.0, 0.5, 1.0, 1.5, -0.5)],
+    "Elu": [{"alpha": number} for number in (0.0, 0.5, 1.0, 2.0)],
+    "Clamp": [{"min": low, "max": high} for low, high in ((-1.0, 1.0), (0.0, 2.0), (-9.0, 9.0), (1.0, 1.0))],
+    "HardSigmoid": [{"alpha": slope, "beta": shift} for slope, shift in ((0.2, 0.5), (1.0, 0.0), (-0.5, 0.5))],
+    "SoftPlus": [{"beta": number} for number in (1.0, 2.0, -1.0)],
+}
+
+
+@grouped("kind, attrs", [(kind, one) for kind, some in NUMBERS.items() for one in some], key=lambda one: one[0])
+def test_numbers_of_an_op_have_the_slope_of_finite_differences(kind, attrs):
+    src = np.float32([[-2.5, -0.75, -0.25], [0.25, 0.75, 2.5]])
+    src = np.abs(src) if kind == "Pow" and attrs["beta"] % 1 else src
+    Subject(kind, [src], attrs, None, None, BASE_EDITION).check()
 
 
 def test_replace_nan_passes_the_gradient_on_where_src_is_a_number():

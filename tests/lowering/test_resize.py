@@ -182,8 +182,8 @@ def test_axes_of_unknown_size_that_one_op_enlarges(rank, dtype, factors, mode, s
 def test_axes_of_unknown_size_whose_places_are_rounded_wait(coordinates):
     """The places of few elements are those of an Interpolate; those of many are rounded in single precision."""
     graph = DataGraph()
+    src = graph.input("x", og.f32, [None] * 4)
     with pytest.raises(Unsettled, match="unknown dims"):
-        src = graph.input("x", og.f32, [None] * 4)
         enlarged(Emitter(graph), src, {2: 3.0}, Sampling("nearest", coordinates, "floor"))
 
 

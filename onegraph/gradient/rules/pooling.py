@@ -50,7 +50,8 @@ def window_elements(geometry: PoolGeometry) -> tuple[Array, Array]:
     for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
         assert window is not None
         assert size is not None
-        starts = np.arange(count or 0)[:, None] * window.stride - window.begin
+        assert count is not None
+        starts = np.arange(count)[:, None] * window.stride - window.begin
         along = starts + np.arange(window.kernel) * window.dilation
         shape = [1] * 2 * n
         shape[axis], shape[n + axis] = along.shape
