@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph import reference
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.integer_products import (
     IntegerWeights,
@@ -13,6 +14,7 @@ from onegraph.lowering.integer_products import (
     _is_one_part,
     _most,
     _signed,
+    integer_convolution,
     integer_matmul,
 )
 from onegraph.lowering.windows import Window
@@ -110,3 +112,30 @@ def test_products_with_vectors_have_the_shape_of_numpy(rows, columns):
     result = integer_matmul(Emitter(graph), src, weights, None, None)
     assert result.dtype is DataType.s32
     assert result.shape == np.matmul(np.zeros((*rows, 4)), weights).shape
+
+
+LARGE = np.random.default_rng(0).integers(200, 255, (2, 1400), np.uint8, endpoint=True)
+
+
+@pytest.mark.parametrize("are_known", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize("zeros", [None, 3, [3], [1, 2, 3, 4]], ids=str)
+@pytest.mark.parametrize("groups", [0, 1, 2])
+def test_sums_beyond_f32_are_exact(groups, zeros, are_known):
+    """A product, and convolutions of one and of two groups; by weights that are known or come with a run."""
+    graph, src = og.Graph(), LARGE if not groups else LARGE[..., None]
+    weights = np.random.default_rng(1).integers(0, 255, (4, 1400 // max(groups, 1), 1), np.uint8, endpoint=True)
+    zero = None if zeros is None else np.array(zeros, np.uint8)
+    wide = weights[..., 0] - (0 if zero is None else zero.astype(np.int64).reshape(-1, 1))
+    parts = np.split(LARGE.astype(np.int64), max(groups, 1), 1)
+    exact = np.concatenate([one @ rows.T for one, rows in zip(parts, np.split(wide, len(parts)), strict=True)], 1)
+    given = weights if groups else np.ascontiguousarray(weights[..., 0].T)
+    ends = [graph.input("x", "u8", src.shape), given if are_known else graph.input("w", "u8", given.shape)]
+    if groups:
+        window = Window([1], [0], [0], [1])
+        found = integer_convolution(Emitter(graph), *ends, None, zero, window, groups=groups)
+    else:
+        found = integer_matmul(Emitter(graph), *ends, None, zero)
+    graph.output("y", found)
+    arrays = {name: array for name, array in (("x", src), ("w", given)) if name in graph.inputs}
+    assert exact.max() > 1 << 24
+    np.testing.assert_array_equal(reference.run(graph, arrays)["y"].reshape(exact.shape), exact)
