@@ -1,5 +1,7 @@
 """Parts of the front end for ONNX on both sides of their conditions."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -13,6 +15,7 @@ from onegraph.frontends.onnx.precision import _constant, _exact, _pools_images
 from onegraph.frontends.onnx.save import Exporter
 from onegraph.frontends.onnx.saving.files import _externally, _length
 from onegraph.frontends.onnx.saving.quantization import has_wide_zero_points
+from onegraph.frontends.onnx.tables.indexing import _box
 from onegraph.frontends.onnx.tables.packed import _table_form
 from onegraph.ir.op import schema_of
 from onegraph.lowering.emitter import NotLowered
@@ -366,3 +369,35 @@ def test_reductions_along_axes_of_a_run_are_host_ops(kind, shape, attrs):
     (op,) = onegraph.onnx.load(helper.make_model(helper.make_graph([node], "m", [x, axes], [end]))).ops
     is_op = not attrs and shape in ((1,), (2,)) and kind not in ("ReduceL1", "ReduceL2")
     assert (op.kind, op.edition) == (kind if is_op else "OnnxNode", "host")
+
+
+def box_by_definition(indices, dims):
+    """The places along each axis, at equal distances, whose combinations the tuples name in order; else None."""
+    whole = np.where(indices < 0, indices + np.array(dims)[: indices.shape[-1]], indices)
+    places = [list(dict.fromkeys(whole[..., axis].ravel().tolist())) for axis in range(indices.shape[-1])]
+    steps = [np.unique(np.diff(one)) for one in places]
+    inside = all(min(one) >= 0 and max(one) < dim for one, dim in zip(places, dims, strict=False))
+    if not inside or any(len(one) > 1 or (one < 1).any() for one in steps):
+        return None
+    every = np.stack(np.meshgrid(*places, indexing="ij"), -1)
+    return places if every.shape == whole.shape and (every == whole).all() else None
+
+
+def test_tuples_of_indices_that_are_a_box_are_found():
+    rng, found = np.random.default_rng(0), Counter()
+    for _ in range(200):
+        dims = rng.integers(1, 6, rng.integers(1, 4)).tolist()
+        starts = [int(rng.integers(dim)) for dim in dims[: rng.integers(1, len(dims) + 1)]]
+        places = [np.arange(start, dim, rng.integers(1, 3)) for start, dim in zip(starts, dims, strict=False)]
+        places = [one[: rng.integers(1, len(one) + 1)] for one in places]
+        indices = np.stack(np.meshgrid(*places, indexing="ij"), -1)
+        if rng.random() < 0.5:
+            indices -= rng.integers(0, 2, indices.shape) * np.array(dims)[: len(places)]
+        if rng.random() < 0.5:
+            indices.ravel()[rng.integers(indices.size)] += rng.choice((-1, 1))
+        elif rng.random() < 0.3:
+            indices = np.flip(indices, rng.integers(len(places)))
+        box, wanted = _box(indices, dims), box_by_definition(indices, dims)
+        assert (None if box is None else [[*one] for one in box]) == wanted, (dims, indices.tolist())
+        found[wanted is None] += 1
+    assert min(found.values()) > 50

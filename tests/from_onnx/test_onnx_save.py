@@ -197,6 +197,20 @@ def test_onnx_runtime_computes_drawn_convolutions(words, tmp_path):
         np.testing.assert_allclose(found, case.expected, rtol=1e-5, atol=1e-5, err_msg=str(case))
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize(
+    "dims", [((5,), (5,)), ((5,), (5, 4)), ((5,), (3, 5, 4)), ((4, 5), (5,)), ((3, 4, 5), (5,))], ids=str
+)
+def test_onnx_runtime_multiplies_vectors_and_turned_matrices(dims, turned, tmp_path):
+    graph, arrays, factors = og.Graph(), {}, [RNG.standard_normal(shape).astype(np.float32) for shape in dims]
+    for name, one, turn in zip("ab", factors, turned, strict=True):
+        arrays[name] = np.swapaxes(one, -1, -2) if turn and one.ndim > 1 else one
+    ends = [graph.input(name, "f32", one.shape) for name, one in arrays.items()]
+    graph.output("y", graph.matmul(*ends, transpose_a=turned[0], transpose_b=turned[1]))
+    found = run_in_runtime(saved(graph, tmp_path), arrays)["y"]
+    np.testing.assert_allclose(found, np.matmul(*factors), rtol=1e-5, atol=1e-5)
+
+
 def has_open_numbers(graph, arrays):
     """Whether a tensor has NaN or infinities, of which ONNX does not say what ops make."""
     every = graph.copy()

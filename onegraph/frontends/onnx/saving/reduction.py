@@ -36,6 +36,10 @@ def matmul(call: Call, src: NodeValue, weights: NodeValue, bias: NodeValue | Non
     if ranks == (2, 2) and (any(turns) or bias is not None) and wanted.value[0] not in "su":
         added = coded_bias(None if bias is None else bias.cast(wanted), src, weights)
         return src.op("Gemm", weights, added, transA=int(turns[0]), transB=int(turns[1]))
+    if 1 in ranks and any(
+        turns
+    ):  # a vector times a transposed matrix; ONNX Runtime reads a vector behind Transpose wrong
+        src, weights, ranks, turns = weights, src, ranks[::-1], [False, False]
     operands = [
         value.transpose((*range(rank - 2), rank - 1, rank - 2)) if turn else value
         for value, rank, turn in zip((src, weights), ranks, turns, strict=True)
