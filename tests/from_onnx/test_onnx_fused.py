@@ -205,14 +205,16 @@ def test_a_simplified_skip_normalization_has_no_mean():
 
 
 def network(rng):
-    """Convolutions with and without groups, pools, a sum and an Upsample, with numbers of channels beside blocks."""
+    """Convolutions, pools, a sum, Upsamples and images whose channels come last, with channels beside blocks."""
 
     def weights(name, *shape):
         return numpy_helper.from_array(numbers(rng, *shape) / np.sqrt(np.prod(shape[1:])).astype(F32), name)
 
     known = [weights("w0", 32, 3, 3, 3), weights("w1", 32, 1, 3, 3), weights("w2", 48, 32, 1, 1)]
     known += [weights("w3", 48, 48, 3, 3), weights("w4", 40, 48, 1, 1), numpy_helper.from_array(numbers(rng, 48), "b2")]
-    known.append(numpy_helper.from_array(np.float32([1, 1, 2, 2]), "s"))
+    known += [weights("w5", 64, 16, 3, 3), weights("w6", 32, 24, 1, 1)]
+    known.append(numpy_helper.from_array(np.float32([1, 1, 2, 3]), "s"))
+    plain = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     three = {"kernel_shape": [3, 3], "pads": [1] * 4}
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["a"], **three, strides=[2, 2]),
@@ -225,26 +227,38 @@ def network(rng):
         helper.make_node("Add", ["e", "f"], ["g"]),
         helper.make_node("Relu", ["g"], ["h"]),
         helper.make_node("AveragePool", ["h"], ["i"], **three),
-        helper.make_node("Resize", ["i", "", "s"], ["j"], mode="nearest", coordinate_transformation_mode="asymmetric"),
+        helper.make_node("Resize", ["i", "", "s"], ["j"], **plain),
+        helper.make_node("Resize", ["i", "", "s"], ["m"], mode="linear", coordinate_transformation_mode="half_pixel"),
+        helper.make_node(
+            "Resize", ["i", "", "s"], ["n"], mode="linear", coordinate_transformation_mode="align_corners"
+        ),
+        helper.make_node("GlobalMaxPool", ["i"], ["o"]),
+        helper.make_node("Transpose", ["i"], ["p"], perm=[0, 2, 3, 1]),
+        helper.make_node("Conv", ["c1", "w5"], ["q"], **three, group=2),
+        helper.make_node("Sigmoid", ["q"], ["q1"]),
+        helper.make_node("Transpose", ["z"], ["z1"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["z1", "w6"], ["r"], kernel_shape=[1, 1]),
         helper.make_node("Conv", ["i", "w4"], ["l"], kernel_shape=[1, 1]),
         helper.make_node("GlobalAveragePool", ["i"], ["k"]),
     ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "jkl"]
-    src = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 16, 16])
-    graph = helper.make_graph(nodes, "g", [src], ends, known)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "jklmnopr"]
+    ends.append(helper.make_tensor_value_info("q1", TensorProto.FLOAT, None))
+    shapes = {"x": (2, 3, 16, 16), "z": (2, 5, 5, 24)}
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "g", given, ends, known)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return proto, {name: numbers(rng, *shape) for name, shape in shapes.items()}
 
 
 def test_a_file_that_onnx_runtime_optimized_is_read(tmp_path):
-    rng = np.random.default_rng(0)
-    proto, src = network(rng), numbers(rng, 2, 3, 16, 16)
-    wanted = session_of(proto, optimized=tmp_path / "fast.onnx").run(None, {"x": src})
+    proto, feeds = network(np.random.default_rng(0))
+    wanted = session_of(proto, optimized=tmp_path / "fast.onnx").run(None, feeds)
     fast = onnx.load(tmp_path / "fast.onnx")
     kinds = {node.op_type for node in fast.graph.node if node.domain == BLOCKED}
     if not kinds:
         pytest.skip("ONNX Runtime has no layouts in blocks for this CPU")
-    assert {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "ReorderOutput"} <= kinds, kinds
-    assert outcome(fast, {"x": src}, wanted, scale=4) == ""
+    assert kinds == {name.rpartition("::")[2] for name in LOWERINGS if name.startswith(BLOCKED)}
+    assert outcome(fast, feeds, wanted, scale=4) == ""
     assert "OnnxNode" not in [op.kind for op in onegraph.onnx.load(fast).ops]
 
 

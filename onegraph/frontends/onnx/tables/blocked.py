@@ -85,12 +85,9 @@ def reorder_output(node: Node) -> Value:
 
 @lowers("Upsample", domain=DOMAIN)
 def upsample(node: Node) -> Value:
-    """Images enlarged by whole factors."""
+    """Images enlarged by whole factors, which repeat each pixel if the mode is ``nearest``."""
     scales = np.array(node.attr("scales"), np.float32)
-    made = node.with_inputs([node.value(0), None, scales])
-    if node.attr("mode", "nearest") == "nearest" and (scales != np.round(scales)).any():
-        raise NotLowered("factors that are not whole")
-    return resize(made)
+    return resize(node.with_inputs([node.value(0), None, scales]), "asymmetric", "floor")
 
 
 lowers("MaxPool", domain=DOMAIN)(max_pool)

@@ -10,8 +10,8 @@ from ..node import Node, NotLowered, Unsettled, lowers
 
 
 @lowers("Resize")
-def resize(node: Node) -> Value:
-    """Axes resized to sizes or by scales."""
+def resize(node: Node, coordinates: str = "half_pixel", nearest: str = "round_prefer_floor") -> Value:
+    """Axes resized to sizes or by scales. The texts are the defaults of two attributes."""
     shape, axes = node.dims(), node.attr("axes") or [*range(node.rank())]
     axes = [axis % len(shape) for axis in axes]
     dims = [shape[axis] for axis in axes]
@@ -29,7 +29,7 @@ def resize(node: Node) -> Value:
         counts, are_ratios = [count for count, _ in pairs], [is_ratio for _, is_ratio in pairs]
     else:
         raise NotLowered("neither sizes nor scales")
-    mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    mode = node.attr("coordinate_transformation_mode", coordinates)
     bounds = [0.0] * len(axes) + [1.0] * len(axes) if crop is None or not crop.size else [float(one) for one in crop]
     axes_found = {
         axis: Axis(dim, count, factor, begin, end, is_ratio)
@@ -45,7 +45,7 @@ def resize(node: Node) -> Value:
     sampling = Sampling(
         node.attr("mode", "nearest"),
         mode,
-        node.attr("nearest_mode", "round_prefer_floor"),
+        node.attr("nearest_mode", nearest),
         node.attr("cubic_coeff_a", -0.75),
         bool(node.attr("antialias", 0)),
         bool(node.attr("exclude_outside", 0)),
