@@ -200,8 +200,9 @@ def test_no_matrix_that_rows_name_is_copied(src, places, turned, first):
     exact = np.matmul(own, x) if first else np.matmul(x.astype(np.float64), own)
     np.testing.assert_allclose(model(x, at), exact, rtol=0, atol=1e-4)
     assert [part.kinds for part in model.report().partitions if "Gather" in str(part.kinds)] == []
-    with pytest.raises(og.ArgumentError, match=r"Gather: indices: 5 at place 0"):
-        model(x, np.full(places, EXPERTS))
+    for beyond in (EXPERTS, -EXPERTS - 1):
+        with pytest.raises(og.ArgumentError, match=rf"Gather: indices: {beyond} at place 0"):
+            model(x, np.full(places, beyond))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,16 @@ def test_any_number_of_threads_gives_the_same_bits(columns):
         np.testing.assert_array_equal(product(src, weights, threads=threads), whole)
 
 
+@pytest.mark.parametrize("columns", [31, 32, 64, 70])
+def test_each_matrix_of_rows_meets_its_own_panels(columns):
+    weights, bias = drawn(3, 40, columns), drawn(columns)
+    panels = np.concatenate([panels_of(each, False) for each in weights])
+    for rows, threads in ((1, 1), (5, 1), (140, 3), (140, 4)):
+        src, found = drawn(3, rows, 40), np.full((3, rows, columns), np.nan, np.float32)
+        run("panel_product", src, panels, bias, found, threads=threads, bias=True, level=4)
+        np.testing.assert_allclose(found, src.astype(np.float64) @ weights + bias, atol=1e-4)
+
+
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("columns", [1, 31, 32, 70])
 def test_panels_have_all_columns(columns, is_turned):

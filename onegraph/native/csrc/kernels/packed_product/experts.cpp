@@ -78,7 +78,7 @@ private:
 
 PackedExperts::PackedExperts(const KernelArguments &arguments)
     : experts_(arguments.number("experts")), is_turned_(arguments.flag("turned")), is_strict_(arguments.flag("strict")), level_(arguments.number("level")) {
-    if (arguments.count < 4 || arguments.count > 6) throw std::invalid_argument("other tensors than those of experts");
+    if (arguments.count < 4) throw std::invalid_argument("other tensors than those of experts");
     const dnnl_graph_logical_tensor_t &src = *arguments.tensors[0], &places = *arguments.tensors[1];
     std::vector<const dnnl_graph_logical_tensor_t *> tensors(arguments.tensors, arguments.tensors + arguments.count);
     tensors.erase(tensors.begin() + 1);
