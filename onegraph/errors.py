@@ -138,6 +138,11 @@ class SpecError(OneGraphError, ValueError):
         return type(self), (self.violations, self._hint)
 
 
+def without_hint(error: Exception) -> str:
+    """The text of an error without what only the caller of a method can do about it."""
+    return str(SpecError(error.violations) if isinstance(error, SpecError) else error)
+
+
 class ArgumentError(OneGraphError, ValueError):
     """An array, a name or an option that the called function cannot take."""
 

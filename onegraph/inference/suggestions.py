@@ -229,6 +229,7 @@ def refused_operand(schema: Schema | None, operands: Sequence[object], index: in
 def no_port(schema: Schema, index: int, value: object) -> str:
     """The message for a value that is no tensor, given by position after the inputs, where attributes often are."""
     names = ", ".join(attribute.name for attribute in schema.attributes)
+    names += f"={shown(value)}" if len(schema.attributes) == 1 and not has_type(value, LogicalTensor) else ""
     by_name = f"; give attributes by name: {names}" if names else ""
     if has_type(value, DataType):
         by_name = f"; give the data type of the result by name: dtype=og.{value}"

@@ -284,7 +284,7 @@ def test_rejects_a_tensor_of_another_graph(g):
         ),
         (
             lambda g, a: g.concat(a, a, 1),
-            "Concat: inputs[2]: 1; expected at least 1: src_i; give attributes by name: axis",
+            "Concat: inputs[2]: 1; expected at least 1: src_i; give attributes by name: axis=1",
         ),
         (
             lambda g, a: g.reduce_mean(a, 1),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._util.counted import counted
-from ...errors import FormatError, OneGraphError, SpecError
+from ...errors import FormatError, OneGraphError, SpecError, without_hint
 from ...graph import Graph
 from ...lowering.emitter import Array, Emitter
 from ...lowering.patterns import REWRITES
@@ -194,7 +194,7 @@ class Importer:
         except FormatError:
             raise
         except OneGraphError as error:
-            raise FormatError(place, str(error), "a node that the specification of ONNX allows") from None
+            raise FormatError(place, without_hint(error), "a node that the specification of ONNX allows") from None
         except Exception as error:  # attributes that ONNX does not allow make numpy and Python raise anything
             text = f"{type(error).__name__}: {error}"
             raise FormatError(place, text, "a node that the specification of ONNX allows") from error
@@ -255,7 +255,7 @@ class Importer:
         except FormatError:
             if error is None:
                 raise
-            raise FormatError(node.where, str(error), "a node that the specification of ONNX allows") from None
+            raise FormatError(node.where, without_hint(error), "a node that the specification of ONNX allows") from None
 
     def _called(self, function: FunctionProto, node: Node, ordered: Sequence[NodeProto] | None = None) -> Sequence[Any]:
         """The results of a function of the model, or of one that defines an op, whose nodes are in order."""
