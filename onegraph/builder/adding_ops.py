@@ -131,6 +131,8 @@ class OpAdding(GraphTensors):
         power = real(right) if sign == "**" and like is left else None
         if power is not None and like.dtype not in EXACT:
             return self.square(like) if power == 2 else self.pow(like, beta=power)
+        if sign == "//":
+            return self._floor_of_quotient(left, right, like)
         kind, edition, swapped = op_of(sign, like.dtype)
         if right is None and sign in ONE_OPERAND:
             return cast("LogicalTensor", self.op(kind, [like], edition=edition))
@@ -143,6 +145,15 @@ class OpAdding(GraphTensors):
             else:
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
         return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
+
+    def _floor_of_quotient(self, left: Any, right: Any, like: LogicalTensor) -> LogicalTensor:
+        """Add the ops of ``left // right``; the host op Divide cuts the fraction of a quotient of integers off."""
+        part: Any = self._operator("%" if like.dtype in EXACT else "/", left, right)
+        if part is NotImplemented:
+            return cast("LogicalTensor", part)
+        kind, operands = ("Divide", [left - part, right]) if like.dtype in EXACT else ("Floor", [part])
+        whole: LogicalTensor = self.op(kind, operands, edition=HOST)
+        return whole
 
     @atomic
     def _part(self, tensor: LogicalTensor, place: object) -> LogicalTensor:
@@ -291,8 +302,7 @@ class OpAdding(GraphTensors):
         """
         if schema is None or not (index < len(schema.inputs) or schema.variadic):
             return None
-        own = None
-        hosted = schema.category == HOST
+        own, hosted = None, schema.category == HOST
         if hosted:
             value = array_of_numbers(value)
         if real(value) is not None and schema.has_attribute("auto_broadcast") and index < len(schema.inputs):

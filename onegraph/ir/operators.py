@@ -47,6 +47,7 @@ class Identity:
         return f"{self._holds}, as == and != ask whether tensors are the same one; g.equal(a, b) compares numbers"
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_numbers
+    __floordiv__ = __rfloordiv__ = _no_numbers
     __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __invert__ = _no_numbers
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _no_numbers
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = __int__ = __index__ = _no_numbers
@@ -121,6 +122,12 @@ class Operators:
 
     def __lt__(self: Tensor, other: object) -> Tensor:
         return self._result("<", self, other)
+
+    def __floordiv__(self: Tensor, other: object) -> Tensor:
+        return self._result("//", self, other)
+
+    def __rfloordiv__(self: Tensor, other: object) -> Tensor:
+        return self._result("//", other, self)
 
     def __mod__(self: Tensor, other: object) -> Tensor:
         return self._result("%", self, other)

@@ -207,7 +207,9 @@ def test_a_mask_is_no_place():
         iter(x)
 
 
-@pytest.mark.parametrize("sign", ["add", "sub", "mul", "mod", "and_", "or_", "xor", "ge", "gt", "le", "lt", "pow"])
+@pytest.mark.parametrize(
+    "sign", ["add", "sub", "mul", "mod", "floordiv", "and_", "or_", "xor", "ge", "gt", "le", "lt", "pow"]
+)
 @pytest.mark.parametrize("dtype", [og.s64, og.s32, og.u8])
 def test_operators_of_integers(sign, dtype):
     apply, first, second = getattr(operator, sign), *np.array([[7, 2, 9], [2, 2, 3]], dtype.numpy)
@@ -219,6 +221,22 @@ def test_operators_of_integers(sign, dtype):
         expected = apply(first, other)
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("dtype", [og.s64, og.s32, og.f32])
+def test_quotients_are_rounded_down(dtype):
+    first, second = np.array([7, -7, 7, -7], dtype.numpy), np.array([2, 2, -2, -2], dtype.numpy)
+    g = og.Graph()
+    x, y = g.input("x", dtype, (4,)), g.input("y", dtype, (4,))
+    for name, result in {"xy": x // y, "number": x // -3, "left": 5 // y, "rest": x % y}.items():
+        g.output(name, result)
+    found = og.reference.run(g, {"x": first, "y": second})
+    assert found["xy"].tolist() == (first // second).tolist()
+    assert found["number"].tolist() == (first // -3).tolist()
+    assert found["left"].tolist() == (5 // second).tolist()
+    assert found["rest"].tolist() == (first % second).tolist()
+    with pytest.raises(TypeError):
+        x // "a"
 
 
 def test_operators_of_one_integer_tensor():
