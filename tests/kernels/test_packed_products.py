@@ -425,6 +425,22 @@ def test_weights_that_no_int8_kernel_takes_are_packed_for_any_number_of_rows(dty
 
 
 @pytest.mark.library
+@pytest.mark.parametrize(("shape", "is_constant"), [((24,), True), ((1, 1, 24), True), ((1,), True), ((24,), False)])
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_a_constant_row_is_added_in_the_step_of_the_product(rows, shape, is_constant):
+    codes, bias = RNG.integers(-8, 8, (64, 24)).astype(np.int8), drawn(*shape)
+    g = og.Graph()
+    x, weights = g.input("x", "f32", (rows, 64)), g.dequantize(g.constant(codes), scales=[0.5])
+    row = g.constant(bias) if is_constant else g.input("b", "f32", shape)
+    g.output("y", g.add(g.matmul(x, weights), row))
+    model, src = g.compile(), drawn(rows, 64)
+    (step,) = packed_steps(model)
+    assert (step.kinds == ("MatMul", "Add")) is (is_constant and shape[-1] == 24)
+    found = model(src) if is_constant else model(src, bias)
+    assert_near(found, src.astype(np.float64) @ (codes * 0.5) + bias)
+
+
+@pytest.mark.library
 def test_products_between_codes_stay_with_the_library():
     g = og.Graph()
     src = g.dequantize(g.input("x", "u8", (1, 700)), scales=[0.1])

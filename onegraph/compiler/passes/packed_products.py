@@ -83,13 +83,20 @@ class _PackedProducts:
         if packed is None:
             return None
         self._edit.spare(makers)
-        if packed.coding == DataType.f32.value and not bias and (sum_ := self._biased(step)) is not None:
-            bias = [number for number in sum_.inputs if number != step.outputs[0]]
-            self._edit.replace(step)
-            made = self._step(sum_, (src, *packed.values, *bias), packed, has_bias=True, coded=False)
-            self._edit.replace(sum_, made._replace(members=(step, sum_)))
+        if not bias and self._put_with_bias(step, (src, *packed.values), packed, coded=False):
             return None
         return self._step(step, (src, *packed.values, *bias), packed, has_bias=bool(bias), coded=False)
+
+    def _put_with_bias(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, coded: bool) -> bool:
+        """Put a step in the place of a product and the addition of a constant row behind it, if there is one."""
+        sum_ = self._biased(step)
+        if sum_ is None:
+            return False
+        bias = [number for number in sum_.inputs if number != step.outputs[0]]
+        self._edit.replace(step)
+        made = self._step(sum_, (*inputs, *bias), packed, has_bias=True, coded=coded)
+        self._edit.replace(sum_, made._replace(members=(step, sum_)))
+        return True
 
     def _of_host_product(self, step: Step) -> Step | None:
         ends, call = [None if end is None else end.id for end in step.op.inputs], call_of(step)
@@ -105,6 +112,8 @@ class _PackedProducts:
             return None
         is_coded = call.string("arithmetic") == CODES
         if not has_places:
+            if self._put_with_bias(step, (src, *packed.values), packed, coded=is_coded):
+                return None
             return self._step(step, (src, *packed.values), packed, has_bias=False, coded=is_coded)
         experts = self._graph.values[weights].shape[0]
         attrs = {"experts": experts, "turned": True, "strict": False, **self._attrs(packed, is_coded)}
