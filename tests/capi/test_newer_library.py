@@ -793,7 +793,8 @@ def test_attention_of_batches_that_lie_apart(strides: tuple[int, ...], place: st
 def test_attention_that_is_right_stays_one_partition(name: str) -> None:
     graph = og.Graph()
     graph.output("out", ATTENTION[name](graph))
-    sizes = [len(partition.kinds) for partition in graph.compile().report().partitions]
+    executable = graph.compile(finite_math=True)  # else a softmax by itself, whose NaN the package keeps
+    sizes = [len(partition.kinds) for partition in executable.report().partitions]
     assert library.VERSION < (3, 3) or sizes in ([4], [6])
 
 

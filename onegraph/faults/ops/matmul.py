@@ -95,7 +95,7 @@ SINGLE_ROWS = FAULTS.add(
 )
 
 
-@SINGLE_ROWS.example(on={"no AVX-512": "throws could not create a primitive"})
+@SINGLE_ROWS.example(on={"no FP16": "right", "no AVX-512": "throws could not create a primitive"})
 def rows_that_are_given_as_columns(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "bf16", (8, 7, 33, 1)), g.input("w", "bf16", (33, 2))
     return g.op("MatMul", ends, {"transpose_a": True})
