@@ -232,28 +232,27 @@ def biased(bias, scale):
 
 
 @pytest.mark.parametrize(
-    ("bias", "scale", "is_coded"),
+    ("steps", "scale", "is_coded"),
     [
-        ([0.1, -0.2, 0, 3], 0.01, True),
-        ([0, 0, 2**24 * 0.005, 0], 0.01, True),
-        ([0, 0, 2**25 * 0.005, 0], 0.01, False),  # f32 has not all of these integers
+        ([20, -40, 0, 600], 0.01, True),
+        ([20, -40.5, 0, 600], 0.01, False),  # no multiple of the step
+        ([0, 0, 2**24, 0], 0.01, True),
+        ([0, 0, 2**25, 0], 0.01, False),  # f32 has not all of these integers
         ([0, 0, np.inf, 0], 0.01, False),
         ([0, 0, np.nan, 0], 0.01, False),
         ([0, 0, 0, 0], 1e-38, False),  # the step is subnormal
     ],
 )
-def test_a_bias_beside_codes_is_saved_as_integers_that_are_as_exact(bias, scale, is_coded, tmp_path):
+def test_a_bias_of_whole_steps_beside_codes_is_saved_as_integers(steps, scale, is_coded, tmp_path):
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-    graph = biased(bias, scale)
+    graph = biased(np.asarray(steps, F32) * (F32(0.5) * F32(scale)), scale)
     og.onnx.save(graph, tmp_path / "m.onnx")
     held = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(tmp_path / "m.onnx").graph.initializer}
     codes = [array for array in held.values() if array.dtype == np.int32]
-    assert len(codes) == is_coded
+    assert [array.tolist() for array in codes] == [steps] * is_coded
     x = RNG.integers(0, 256, (2, 8)).astype(np.uint8)
     found, expected = og.onnx.load(tmp_path / "m.onnx").compile()(x), graph.compile()(x)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0.5 * 0.5 * scale * is_coded)
-    if is_coded:
-        assert (np.abs(codes[0] * (0.5 * scale) - bias) <= 0.25 * scale * (1 + 1e-6)).all()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_channels_without_weights_keep_their_bias(tmp_path):

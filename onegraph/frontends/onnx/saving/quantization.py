@@ -55,7 +55,7 @@ def _spread(call: Call, body: NodeValue, values: Array) -> NodeValue:
 def coded_bias(bias: NodeValue | None, src: NodeValue, weights: NodeValue) -> NodeValue | None:
     """A known bias beside codes as s32 codes with the product of both scales, as other runtimes fuse no other one.
 
-    The bias stays as it is where half a step of these codes is not all that changes.
+    A bias that is no multiple of these steps stays as it is: a file has the numbers of the graph.
     """
     if bias is None:
         return None
@@ -68,7 +68,8 @@ def coded_bias(bias: NodeValue | None, src: NodeValue, weights: NodeValue) -> No
         return bias
     with np.errstate(over="ignore", invalid="ignore"):
         codes = np.rint(known.astype(np.float64) / steps.reshape(-1))
-    if not (np.abs(codes) <= EXACT).all():
+        is_exact = np.abs(codes) <= EXACT, codes.astype(np.float32) * steps.reshape(-1) == known
+    if not np.all(is_exact):
         return bias
     ends = [body.constant(codes.astype(np.int32), f"{bias.name}_codes"), body.constant(steps, "bias_scales")]
     axis = {"axis": 0} if steps.ndim else {}
