@@ -7,7 +7,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-PLURALS = {"axis": "axes", "class": "classes", "leaf": "leaves", "miss": "misses"}
+PLURALS = {"axis": "axes", "class": "classes", "index": "indices", "leaf": "leaves", "miss": "misses"}
 
 
 def counted(number: object, noun: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.counted import counted
 from .._util.exact_types import has_type, whole
 from ..arrays.ndarrays import is_numpy
 from ..errors import ArgumentError, shown
@@ -66,7 +67,7 @@ def index_of(tensor: LogicalTensor, place: object) -> Index:
     dots = sum(item is Ellipsis for item in items)
     taking = sum(item is not None and item is not Ellipsis for item in items)
     if dots > 1 or taking > len(tensor.shape):
-        raise _refused(tensor, place, f"expected at most {len(tensor.shape)} indices, and ... once")
+        raise _refused(tensor, place, f"expected at most {counted(len(tensor.shape), 'index')}, and ... once")
     rest = [slice(None)] * (len(tensor.shape) - taking)
     at = next((number for number, item in enumerate(items) if item is Ellipsis), len(items))
     items[at : at + 1] = rest

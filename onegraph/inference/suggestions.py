@@ -145,13 +145,13 @@ def other_form(
 ) -> str:
     """Another way to compute an op whose data types, or whose broadcast, the specification refuses; may be empty."""
     wrong = [one for one in violations if one.rule == "data_type"]
-    other = None if schema is None else edition_named(HOST).schema(HOST_FORMS.get(schema.kind, schema.kind))
-    if other is not None and schema is not None and chosen.name != HOST:
+    hosted = None if schema is None else edition_named(HOST).schema(HOST_FORMS.get(schema.kind, schema.kind))
+    if hosted is not None and schema is not None and chosen.name != HOST:
         types = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
-        if wrong and len(wrong) == len(violations) and typing_of(HOST, other.kind, types, ())[0]:
+        if wrong and len(wrong) == len(violations) and typing_of(HOST, hosted.kind, types, ())[0]:
             names = " and ".join(sorted({str(dtype) for dtype in types if dtype is not None}))
-            return f"the host op {other.kind} takes {names}: {CALLS.get(other.kind) or _host_call(other)}"
-        if other.kind == "Where" and any(one.where == "cond" for one in violations) and not wrong:
+            return f"the host op {hosted.kind} takes {names}: {CALLS.get(hosted.kind) or _host_call(hosted)}"
+        if hosted.kind == "Where" and any(one.where == "cond" for one in violations) and not wrong:
             return f"the host op Where broadcasts all of its inputs: {CALLS['Where']}"
     whole = [one.given for one in wrong if str(one.given) in WHOLE]
     return f"g.cast(tensor, dtype=...) converts {whole[0]} to another data type" if whole else ""

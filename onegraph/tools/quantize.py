@@ -89,16 +89,16 @@ def quantize(
     observed = ranges(folded, [*{**sources, **results}.values()], samples, histograms=is_cut)
     joined = {op.inputs[0].id for op in kept if op.kind != "MatMul" and op.inputs[0] is not None}
     coders = {
-        one: _Coder(known, share if is_cut else None, symmetric=one in joined, unsigned=is_portable)
-        for one, known in observed.items()
+        number: _Coder(known, share if is_cut else None, symmetric=number in joined, unsigned=is_portable)
+        for number, known in observed.items()
     }
-    others = [op for op in chosen if own_name(op) in left]
-    return _Quantizing(folded, kept, coders, most, others, frozenset(results)).graph()
+    excluded = [op for op in chosen if own_name(op) in left]
+    return _Quantizing(folded, kept, coders, most, excluded, frozenset(results)).graph()
 
 
 def _results(graph: Graph, kept: Sequence[Op]) -> dict[int, LogicalTensor]:
     """The results of quantized ops and sums that other ops read, by their ids; behind a lone ReLU, its result."""
-    uses, found, names = uses_of(graph), dict[int, LogicalTensor](), {own_name(op) for op in kept}
+    uses, results, names = uses_of(graph), dict[int, LogicalTensor](), {own_name(op) for op in kept}
     for op in graph.ops:
         if op.kind != "Add" and own_name(op) not in names:
             continue
@@ -108,8 +108,8 @@ def _results(graph: Graph, kept: Sequence[Op]) -> dict[int, LogicalTensor]:
             end = readers[0].outputs[0]
             readers = uses.consumers.get(end.id, ())
         if readers and end.dtype is DataType.f32:
-            found[end.id] = end
-    return found
+            results[end.id] = end
+    return results
 
 
 def _is_candidate(op: Op) -> bool:
