@@ -223,6 +223,20 @@ def test_drafts_of_killed_writers_are_removed(folder, is_held):
 # One file of short texts ----------------------------------------------------------------------------------------------
 
 
+def test_only_drafts_are_removed(tmp_path):
+    drafts_of = [".onegraph-a.draft", ".onegraph-.draft"]
+    others = [".onegraph-a", "a.draft", "draft", "a.onegraph-a.draft"]
+    for name in (*drafts_of, *others, ".onegraph-held.draft"):
+        (tmp_path / name).touch()
+    (tmp_path / ".onegraph-link.draft").symlink_to("a.draft")
+    with open(tmp_path / ".onegraph-held.draft", "r+b") as held:
+        drafts.lock(held.fileno())
+        drafts.remove_abandoned(tmp_path)
+    left = {*others, ".onegraph-held.draft", ".onegraph-link.draft"}
+    assert {file.name for file in tmp_path.iterdir()} == left
+    drafts.remove_abandoned(tmp_path / "missing")
+
+
 def test_log_finds_the_text_that_was_kept_last(folder):
     writer, reader = RecordLog("x.log"), RecordLog("x.log")
     assert reader.find("a") is None
