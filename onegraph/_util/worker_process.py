@@ -89,7 +89,6 @@ class Worker:
             allowed = max(limit, START_LIMIT) if stage == "start" else limit
             line = self._line(process, allowed)
             if line is None:
-                process.kill()
                 self.close()
                 return Outcome("hang", stage, f"no answer within {allowed:g} s")
             if not line:

@@ -64,6 +64,16 @@ def opened(*values):
     return sizes, *sizes.symbols
 
 
+def test_a_polynomial_without_symbols_is_a_number():
+    sizes = OpenSizes([5, 7])
+    for terms, value in (({}, 0), ({(0,): 0}, 0), ({(): 3}, 3), ({(): 3, (0,): 0}, 3)):
+        found = sizes.size(terms, value)
+        assert (type(found), found) == (int, value)
+    assert sizes.size({(0,): 1}, 5) is sizes.symbols[0]
+    assert sizes.size({(0,): 1, (): 0, (1,): 0}, 5) is sizes.symbols[0]
+    assert type(sizes.size({(0,): 1, (): 3}, 8)) is type(sizes.size({(0,): 2}, 10)) is OpenSize
+
+
 def test_polynomials_are_equal_without_a_guard():
     sizes, n, m = opened(5, 7)
     assert (n + 1) * (m - 2) == n * m + m - 2 * n - 2
