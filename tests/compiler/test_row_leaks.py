@@ -6,12 +6,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
 from onegraph.capi.settings import is_native
+from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.compiler.lower import lower
 from onegraph.compiler.passes.magnitudes import LARGEST, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
+from onegraph.compiler.steps import CompiledStep
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
-from tests.helpers.kernels import run
+from onegraph.native.library import address_of
+from onegraph.runtime.plan import Plan, PlanSource
+from tests.helpers.kernels import run, values_of
 
 TESTED_KERNELS = ("unbounded", "when_special", "when_special_end")
 
@@ -335,3 +339,21 @@ def test_a_look_finds_numbers_in_every_place(dtype, layout):
                 run("unbounded", array, answer, threads=threads)
                 assert np.isnan(answer[0]) == any(number is each for each in found)
             array[at] = -1
+
+
+@pytest.mark.parametrize("number", [2.0**21, -3e38, np.nan, np.inf])
+def test_steps_run_again_for_special_numbers_alone(number):
+    """Not for large ones, which lose nothing."""
+    x, y = np.full((5, 40), 2, np.float32), np.zeros((5, 40), np.float32)
+    x[3, 7], (first, second) = number, values_of([x, y])
+    kernels = [
+        (compiled("when_special", [first], [], packed("when_special", {"shown": 0, "hidden": 0})), (0,), 1),
+        (compiled("abs", [first], [second]), (0, 1), 1),
+        (compiled("when_special_end", [], []), (), 0),
+    ]
+    steps = [CompiledStep(kernel, kernel, places, count, (), 0, 0) for kernel, places, count in kernels]
+    plan = Plan(PlanSource(steps, {place: (place, 0) for place in range(3)}, 3, 1, {}))
+    for place, array in enumerate((x, y)):
+        plan.bind(place, address_of(array))
+    plan.run_steps(0, 3)
+    assert y.any() == (not np.isfinite(number))

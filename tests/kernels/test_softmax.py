@@ -7,9 +7,10 @@ import pytest
 
 import onegraph as og
 from onegraph.compiler.kernels.softmax import IN_LESS_TIME, OTHER_AXES
+from tests.helpers.kernels import run
 
 pytestmark = pytest.mark.library
-TESTED_KERNELS = ("log_softmax", "softmax")
+TESTED_KERNELS = ("guarded", "log_softmax", "softmax")
 RNG = np.random.default_rng(812)
 TOLERANCES = {"f32": 2e-6, "bf16": 1.6e-2, "f16": 2e-3}
 SHAPES = [(5, 4), (3, 130, 2), (2, 3, 70), (1, 6, 7, 9), (2, 1, 3), (70, 70), (3, 90, 70)]
@@ -61,6 +62,20 @@ def test_a_row_of_minus_infinity_is_nan_along_each_axis():
     x = np.full((2, 3, 2), -np.inf, np.float32)
     for axis in range(3):
         assert np.isnan(graph("SoftMax", "f32", x.shape, axis).compile()(x)).all()
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_rows_that_the_library_computes_wrong_are_computed_again(zero):
+    """NaN is larger than every number, so that a row of it and of minus infinity is not 0."""
+    x = np.full((6, 3), -np.inf, np.float32)
+    x[0, 0], x[1, 2], x[2, 1], x[4] = np.nan, np.nan, np.inf, [1, 2, 3]
+    x[5, 0] = 4
+    found = np.full_like(x, 7)
+    run("guarded", x, found, of="softmax", axis=1, zero=zero, windows=())
+    wanted = np.full_like(x, np.nan)
+    wanted[4], wanted[5] = 7, [1, 0, 0]  # finite rows stay
+    wanted[3] = 0 if zero else np.nan
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_one_element_along_the_axis_is_one_or_nan():
