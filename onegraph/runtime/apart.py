@@ -194,14 +194,14 @@ class _Edges:
             ops = [self.by_name[name] for name in (*maker.names, *names, *reader.names) if name in self.by_name]
             if self.joining.joins(ops, without=names[0]):
                 return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
-        chain, kind = [kind for maker in makers[:1] for kind in _chain(maker)], self.by_name[names[0]].kind
-        near = None if self._is_foreign(names[0]) else nearest_pattern(chain)
+        chain, kind = [kind for maker in makers[:1] for kind in _lowered(maker)], self.by_name[names[0]].kind
+        near = None if self._is_foreign(names[0]) or kind in STARTS else nearest_pattern(chain)
         missing = "" if near is None else missing_in_guide([*chain, kind], VERSION[:2])
         return f"; the nearest pattern is {near.name!r}, but {missing}" if near is not None and missing else ""
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
-        kinds, more = _chain(first), _chain(second)
+        kinds, more = _lowered(first), _plain(second)
         names = (*first.names, *second.names)
         begins = next((kind for kind in more if kind in STARTS), None)
         start = next((kind for kind in kinds if kind in STARTS), None)
@@ -223,7 +223,7 @@ class _Edges:
                 f"no pattern of oneDNN has {strange} behind {' + '.join(kinds)}; the nearest is {near.name!r}, which "
                 f"goes on with {_some(near.after)}"
             )
-        if missing := missing_in_guide([*_chain(first), *_chain(second)], VERSION[:2]):
+        if missing := missing_in_guide([*kinds, *_chain(second)], VERSION[:2]):
             return f"the nearest pattern is {near.name!r}, but {missing}"
         if turned := self._turned(second, tensor):
             return f"the nearest pattern is {near.name!r}, {turned}"
@@ -337,8 +337,14 @@ def _plain(report: PartitionReport) -> list[str]:
 
 
 def _chain(report: PartitionReport) -> list[str]:
-    """The kind of each op of a partition, as the library sees it: of a part of an op, that of the part."""
-    return [kind.rpartition(": ")[2] for kind in report.kinds]
+    """The kind of each op of a partition."""
+    return [kind.partition(":")[0] for kind, _ in dict.fromkeys(zip(report.kinds, report.names, strict=True))]
+
+
+def _lowered(report: PartitionReport) -> list[str]:
+    """The kind of each op of a partition as the library sees it: of a part of an op that of the part, but for casts."""
+    parts = [kind.rpartition(": ")[2] for kind in report.kinds if not kind.endswith(": TypeCast")]
+    return parts or _plain(report)
 
 
 def _some(kinds: frozenset[str]) -> str:
