@@ -107,14 +107,55 @@ def test_one_element_of_every_few_is_replaced(place):
     start, step = place
     torch._dynamo.reset()
     onegraph.torch.reset()
-    x, part = torch.randn(4, 6, 8), torch.randn(4, 6, 8)[:, start::step]
+    x, part = torch.randn(8, 6, 128), torch.randn(8, 6, 128)[:, start::step]
 
     def function(x, part):
-        return (x + 1).slice_scatter(part * 2, 1, start, 6, step) @ torch.ones(8, 8)
+        return (x + 1).slice_scatter(part * 2, 1, start, 6, step) @ torch.ones(128, 8)
 
     with torch.no_grad():
         torch.testing.assert_close(compiled(function)(x, part), function(x, part))
     assert ("slice_scatter" in left()) == (6 % step > 0 or start >= step)
+
+
+def chosen(x):
+    """A mixture of experts: rows in the order of their experts, and the products of each group."""
+    shares, places = torch.topk(x[:, :8].softmax(-1), 2)
+    experts, order = places.flatten().sort()
+    ends = torch.histc(experts.float(), 8, 0, 7).cumsum(0, dtype=torch.int32)
+    made = torch.nn.functional.grouped_mm(x[order // 2].bfloat16(), MATRICES, offs=ends).float()
+    return torch.zeros_like(made).index_put((order,), made * shares.flatten()[order, None]).view(-1, 2, 16).sum(1)
+
+
+def found_places(x):
+    return (x @ x.T).gather(1, (x @ x.T).topk(2)[1]).tanh() @ torch.ones(2, 3)
+
+
+def given_places(x):
+    return (x @ x.T).gather(1, PLACES).tanh() @ torch.ones(2, 3)
+
+
+def many_places(x):
+    return (x @ x.T)[:, MANY_PLACES].tanh() @ torch.ones(2000, 3)
+
+
+MATRICES, PLACES, MANY_PLACES = torch.randn(8, 16, 16).bfloat16(), torch.tensor([[0, 2]] * 6), torch.arange(2000) % 6
+
+
+@pytest.mark.library
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [(chosen, set()), (found_places, set()), (given_places, {"gather"}), (many_places, {"index"})],
+)
+def test_few_selected_elements_stay_in_a_part(function, wanted):
+    torch._dynamo.reset()
+    onegraph.torch.reset()
+    x = torch.randn(6, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            torch.compile(lambda x: function(x), backend="onegraph")(x), function(x), rtol=1e-2, atol=1e-2
+        )
+    assert left() == wanted
 
 
 @pytest.mark.library

@@ -123,8 +123,9 @@ class CapturedRegion:
         without_sources(known)
         weights = (PREPARED if places else READING) if self.weights else ""
         wanted, written_again = op_writes(copied, self.written)
-        calls = {call for chain in wanted.values() for call in chain if writes}
-        made_anew |= written_again
+        in_parts = {call for chain in wanted.values() for call in chain}
+        calls = in_parts if writes else set[FxNode]()
+        made_anew |= written_again | (in_parts - calls)
         made, region = divided(copied, known, self.options, self.kind, saved, made_anew, self, weights, calls)
         in_place = write_in_place(made, self.written)
         if calls and not wanted.keys() <= in_place:

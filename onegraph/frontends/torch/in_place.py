@@ -92,9 +92,10 @@ def op_writes(gm: GraphModule, written: Mapping[int, int]) -> tuple[dict[int, li
     """
     likes = [node.meta.get("val") for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
     chains = {place: [write.call for write in chain] for place, chain in _chains(gm, written).items()}
-    joined = [one for chain in chains.values() for one in chain if one.target in JOINED and _is_large(one)]
     lowered = {place: chain for place, chain in chains.items() if {one.target for one in chain} <= LOWERED}
-    return lowered if all(map(is_static, likes)) else {}, frozenset(joined)
+    lowered = lowered if all(map(is_static, likes)) else {}
+    rest = [one for place, chain in chains.items() if place not in lowered for one in chain]
+    return lowered, frozenset([one for one in rest if one.target not in JOINED or _is_large(one)])
 
 
 def _is_large(call: FxNode) -> bool:

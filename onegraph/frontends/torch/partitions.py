@@ -83,8 +83,7 @@ def divided(
         verdict_of.pop(node, None)
     strict = options.fallback == "error"
     taken = {
-        node: bool(node.users) and (not verdict.reason or (verdict.host and (strict or node in writes)))
-        for node, verdict in verdict_of.items()
+        node: bool(node.users) and _runs_here(one, kind, strict or node in writes) for node, one in verdict_of.items()
     }
     refused = {
         node: one.reason for node, one in verdict_of.items() if one.reason and not taken[node] and not _is_result(node)
@@ -137,6 +136,10 @@ def divided(
         weights,
     )
     return gm, region
+
+
+def _runs_here(verdict: Verdict, kind: str, is_forced: bool) -> bool:
+    return not verdict.reason or (verdict.host and (is_forced or (verdict.few and kind == "inference")))
 
 
 def without_dead(graph: FxGraph) -> None:
@@ -206,7 +209,7 @@ def _is_view(node: FxNode) -> bool:
 
 
 def _is_worth(part: Proposed, verdict_of: Mapping[FxNode, Verdict], smallest: int) -> bool:
-    work = [node for node in part.nodes if is_call(node) and not verdict_of[node].moves]
+    work = [node for node in part.nodes if is_call(node) and not (verdict_of[node].moves or verdict_of[node].few)]
     names = {str(node.target).split(".")[1] for node in work}
     return bool(names & HEAVY) or (len(work) >= smallest and bool(part.nodes))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from torch.fx import Node as FxNode
 
 from ..._util.records import record
 from ...builder.graph import DataGraph
+from ...compiler.kernels.arrays import RECORDS
 from ...compiler.kernels.cast_integers import TYPES
 from ...compiler.kernels.elements import OPS, why_not
 from ...errors import OneGraphError
@@ -22,8 +25,10 @@ from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST
 from ...opset.host.control import BODIES
 from ...reference.host import KERNELS, VIEWS
+from .compiled_part import is_static
 from .lowering import array_of, concrete, is_call, lower_call, modules_of, result_fits
 from .node import DEQUANTIZES, HIGHER, NotLowered, is_higher_order, is_op
+from .results import shares_memory
 from .types import DTYPES, PARTS_OF
 
 HIGHER_ORDER_REASON = "PyTorch runs an op whose arguments are graphs, op by op"
@@ -37,6 +42,14 @@ JOINED = (
 # The data types for which the kernel of elementwise host ops has vectors, as PyTorch has.
 COMMON = frozenset([DataType.f32, DataType.float64, DataType.s64, DataType.s32, DataType.u8, DataType.boolean])
 HOST_REASON = "PyTorch runs it faster than numpy"
+SELECTING = RECORDS.keys() - {"MatMul"}
+FEW = 1 << 12  # elements that a kernel of the package moves in less time than PyTorch takes to begin
+GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")  # a kernel reads the matrices where they lie
+FEW_ROWS = 32  # of such a product
+# Ops that refuse the negative indices with which the kernels count from the end.
+UNSIGNED = ("aten.gather.", "aten.scatter", "aten.embedding.", "aten.index_select.")
+# Ops whose results are places in a tensor.
+PLACING = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.argmax.default", "aten.argmin.default")
 
 
 @record(frozen=True)
@@ -47,11 +60,13 @@ class Verdict:
         reason: why it does not; empty if it does.
         host: whether numpy could run it.
         moves: whether it only rearranges elements.
+        few: whether kernels of the package could run it, on so few elements that PyTorch takes longer to begin.
     """
 
     reason: str = ""
     host: bool = False
     moves: bool = False
+    few: bool = False
 
 
 def verdicts(graph: FxGraph, known: Mapping[FxNode, Any], *, by_parts: bool = False) -> dict[FxNode, Verdict]:
@@ -74,10 +89,20 @@ def verdicts(graph: FxGraph, known: Mapping[FxNode, Any], *, by_parts: bool = Fa
         if key not in seen:
             seen[key] = _verdict(node, known, by_parts)
         verdict_of[node] = seen[key]
+        if seen[key].few and str(node.target).startswith(UNSIGNED) and not _has_found_places(node):
+            verdict_of[node] = replace(seen[key], few=False)
     for node in graph.nodes:  # a result of a call is taken with the call
         if node.target is operator.getitem and node.args[0] in verdict_of:
             verdict_of[node] = verdict_of[node.args[0]]
     return verdict_of
+
+
+def _has_found_places(node: FxNode) -> bool:
+    """Whether another call has found the indices that a call gets, so that none is negative."""
+    index: Any = node.args[2] if len(node.args) > 2 else None
+    while isinstance(index, FxNode) and str(index.target) not in PLACING and shares_memory(index):
+        index = index.all_input_nodes[0]
+    return isinstance(index, FxNode) and str(index.target) in PLACING
 
 
 def _is_check(node: FxNode) -> bool:
@@ -192,10 +217,24 @@ def _tried(node: FxNode, known: Mapping[FxNode, Any]) -> Verdict:
     kinds = [op.kind for op in graph.ops if op.edition == HOST and not _is_free(op)]
     moves = all(op.kind in ("StaticReshape", "StaticTranspose", *VIEWS) for op in graph.ops)
     if str(node.target).startswith(JOINED):
-        return Verdict("PyTorch has a kernel for it", host=True)
+        return Verdict("PyTorch has a kernel for it", host=True, few=_are_few(node, graph))
     if kinds:
-        return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True)
+        return Verdict(f"{HOST_REASON}: {', '.join(dict.fromkeys(kinds))}", host=True, few=_are_few(node, graph))
     return Verdict(moves=moves)
+
+
+def _are_few(node: FxNode, graph: DataGraph) -> bool:
+    """Whether kernels of the package compute the ops of a call of known sizes, and make few elements."""
+    likes = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    if not all(map(is_static, likes)):
+        return False
+    host = [op for op in graph.ops if op.edition == HOST and not _is_free(op)]
+    if any(op.kind not in SELECTING or DataType.float64 in [end.dtype for end in op.outputs] for op in host):
+        return False
+    if str(node.target).startswith(GROUPED):
+        return len(likes[0].shape) == 2 and bool(likes[0].shape[0] <= FEW_ROWS)
+    made = [end.shape for op in graph.ops if op.kind not in VIEWS for end in op.outputs]
+    return all(shape is not None and prod([dim or 0 for dim in shape]) <= FEW for shape in made)
 
 
 def _is_free(op: Op) -> bool:
