@@ -28,7 +28,7 @@ NEVER: Version = dtypes.NEVER  # in place of a version that mended a fault: none
 # Outcomes of a version that is not concerned: its result is right, or it does not have the op, mode or fusion.
 FINE = frozenset(["right", "absent"])
 # What an outcome may depend on beside the version. The last that holds counts.
-CPUS = ("AMX", "no FP16", "no AVX-512", "no VNNI", "no AVX2")
+CPUS = ("AMX", "no AMX", "no FP16", "no AVX-512", "no VNNI", "no AVX2")
 
 
 @record(frozen=True, eq=False)

@@ -95,7 +95,7 @@ def test_library_runs_the_ops_that_it_has(name: str) -> None:
     build, since = GATED[name]
     graph = og.Graph()
     graph.output("out", build(graph))
-    executable, inputs = graph.compile(), arrays(graph)
+    executable, inputs = graph.compile(finite_math=True), arrays(graph)
     got, wanted = executable(**inputs), run(graph, inputs)
     for found, expected in zip(got if isinstance(got, tuple) else (got,), wanted.values(), strict=True):
         np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=1e-4, atol=1e-5)
@@ -351,7 +351,7 @@ def test_library_adds_integers_known_to_be_small(shift: int, is_exact: bool) -> 
     executable, inputs = graph.compile(), arrays(graph)
     np.testing.assert_array_equal(executable(**inputs), run(graph, inputs)["y"])
     if library.VERSION >= (3, 13):
-        outside = [part.kinds for part in executable.report().partitions if part.executor in ("copy", "reference")]
+        outside = [part.kinds for part in executable.report().partitions if part.executor != "oneDNN"]
         assert (outside == [("Select",)]) == is_exact  # its scalar takes a reference kernel of the library
 
 

@@ -50,6 +50,7 @@ def cpu(isa):
     vnni = isa not in ("sse41", "avx", "avx2", "avx512_core")
     found = {
         "AMX": "amx" in isa,
+        "no AMX": "amx" not in isa,
         "no FP16": not is_native(og.f16),
         "no AVX-512": not isa.startswith(("avx512", "avx10")),
         "no VNNI": not vnni,
@@ -108,11 +109,13 @@ def built(build):
     return graph, feeds
 
 
-def close(got, wanted):
+def close(got, wanted, is_fused=False):
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return False
     # The library multiplies by 1 / scale, so that a tie may round to the other side.
     slack = 1 if got.dtype.kind in "iu" else 2e-2 if got.dtype.itemsize == 2 else 1e-4
+    if is_fused and got.dtype == og.bf16.numpy:  # rounded once, and by the reference behind each op
+        slack = max(slack, 2.0**-7 * np.abs(wanted.astype(float)).max(initial=0.0))
     rounding = 1e-4 if got.dtype.itemsize > 2 else 2.0**-10  # the sum of 289 ones is 288 in bf16
     with np.errstate(all="ignore"):
         return bool(np.allclose(got.astype(float), wanted.astype(float), rtol=rounding, atol=slack, equal_nan=True))
@@ -130,7 +133,9 @@ def raw_graph(build, policy):
     laid = {tensor.id: raw._lt_of(tensor) for tensor in graph.outputs.values() if tensor.strides is not None}
     found = raw.run(ops, fed, policy, laid)
     wanted = reference.run(graph, feeds)
-    return verdict(all(close(found[tensor.id], wanted[name]) for name, tensor in graph.outputs.items()))
+    return verdict(
+        all(close(found[tensor.id], wanted[name], policy == "fusion") for name, tensor in graph.outputs.items())
+    )
 
 
 def executed(fault, example):
@@ -150,7 +155,7 @@ def executed(fault, example):
         for _ in range(3):
             found = model(**feeds)
             for name, got in zip(graph.outputs, found if isinstance(found, tuple) else (found,), strict=True):
-                assert close(got, wanted[name]), f"{name}: {got} is not {wanted[name]}"
+                assert close(got, wanted[name], policy == "fusion"), f"{name}: {got} is not {wanted[name]}"
     if finite or fault in (*strided.FAULTS, *slow_fusions.FAULTS):
         names_what_it_says(graph, feeds)
     if fault in FUSIONS and is_wrong_here(fault, example):

@@ -81,7 +81,8 @@ PART_OF_A_TILE = FAULTS.add(
 )
 
 
-@PART_OF_A_TILE.example(on={"no VNNI": "wrong | right"})  # where sums of two products are cut to 16 bits
+# Without VNNI, sums of two products are cut to 16 bits.
+@PART_OF_A_TILE.example(on={"no AMX": "right", "no VNNI": "wrong | right"})
 def product_of_516_terms(g: DataGraph) -> LogicalTensor:
     """Columns from 33 on are wrong where the library gets memory that another product has left."""
     return g.matmul(dequantized(g, "x", "u8", (64, 516)), dequantized(g, "w", "s8", (516, 40)))

@@ -89,7 +89,7 @@ ONE_MATRIX = FAULTS.add(
     {(3, 2): "right"},
     on={
         "AMX": "wrong | right",
-        "no FP16": "wrong | right",  # rounded twice
+        "no AMX": "right",
         "no AVX-512": "throws could not create a primitive | unsupported",
     },
 )

@@ -85,21 +85,24 @@ BIASED_GAPS = FAULTS.add(
 )
 
 
-@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong | right"})
+GAPS_ON = {"AMX": "wrong | right", "no FP16": "wrong | right", "no AVX-512": "throws could not create a primitive"}
+
+
+@BIASED_GAPS.example(on=GAPS_ON)
 def bias_of_rows_in_no_window(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "bf16", (5, 6, 4, 4)), g.input("w", "bf16", (6, 2, 1, 2)), g.input("b", "bf16", (2,))
     attrs = {**IMAGE, **NCX, "strides": [3, 3], "pads_begin": [3, 0], "pads_end": [3, 0], "weights_format": "IOX"}
     return g.op("ConvTranspose", ends, attrs)
 
 
-@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong | right"})
+@BIASED_GAPS.example(on=GAPS_ON)
 def bias_of_columns_in_no_window(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "bf16", (2, 6, 6, 1)), g.input("w", "bf16", (6, 1, 1, 3)), g.input("b", "bf16", (3,))
     attrs = {**IMAGE, **NCX, "strides": [3, 2], "pads_begin": [0, 1], "pads_end": [0, 1], "weights_format": "IOX"}
     return g.op("ConvTranspose", ends, {**attrs, "groups": 3})
 
 
-@BIASED_GAPS.example(on={"no AVX-512": "throws could not create a primitive", "AMX": "wrong | right"})
+@BIASED_GAPS.example(on=GAPS_ON)
 def bias_of_elements_in_no_window(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "bf16", (2, 9, 2)), g.input("w", "bf16", (1, 16, 2)), g.input("b", "bf16", (16,))
     return g.op("ConvTranspose", ends, {**ROW, "strides": [4], "weights_format": "XOI"})
