@@ -1075,9 +1075,9 @@ def test_a_single_result_overwrites_an_input():
         assert not arrays[0].any()
 
 
-@pytest.mark.parametrize("program", [None, {"in_c": False}, {"owner_thread": 3}])
+@pytest.mark.parametrize("program", [None, {"in_c": False}])
 def test_no_result_overwrites_an_input_of_several_calls(program):
-    made = program and SimpleNamespace(**{"in_c": True, "owner_thread": None, **program})
+    made = program and SimpleNamespace(**program)
     assert possible_overs(SimpleNamespace(_programs=SimpleNamespace(only_program=lambda: made))) == {}
 
 
