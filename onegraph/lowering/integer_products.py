@@ -71,7 +71,7 @@ class IntegerWeights(NamedTuple):
 def _along(values: Array, rank: int, axis: int) -> Array:
     """One number, or one for each index of an axis, shaped to broadcast with a tensor of this rank."""
     shape = [1] * rank
-    shape[axis] = -1
+    shape[axis] = values.size
     return values.reshape(shape) if values.size > 1 else values.reshape(())
 
 
