@@ -332,6 +332,25 @@ def test_causal_convolutions_keep_a_state(attrs, has_state, tokens):
     compare("CausalConvWithState", inputs, (1, 2), outputs=2, **attrs)
 
 
+@pytest.mark.parametrize(
+    ("attrs", "shapes", "text"),
+    [
+        ({"activation": "tanh"}, {}, "activation = tanh"),
+        ({"state_window": 2}, {}, "state_window = 2"),
+        ({"ndim": 2}, {}, "ndim = 2"),
+        ({}, {0: (2, 4)}, "another input than"),
+        ({}, {1: (4, 2, 3)}, "weights that are not"),
+        ({}, {1: (4, 3)}, "weights that are not"),
+        ({}, {1: (4, 1, 1)}, "without a state"),
+    ],
+    ids=str,
+)
+def test_other_convolutions_with_a_state_are_refused(attrs, shapes, text):
+    inputs = [np.zeros(shapes.get(place, shape), np.float32) for place, shape in enumerate([(2, 4, 5), (4, 1, 3)])]
+    with pytest.raises(og.OneGraphError, match=text):
+        onegraph.onnx.load(model_of("CausalConvWithState", inputs, (1,), 2, attrs))
+
+
 def linear(rule, tokens, *, heads=(2, 2), has_state=True, by_row=False, shares_rate=False):
     """The inputs of a LinearAttention of heads of 8 numbers, whose values have 6; ``heads``: of queries and of keys."""
     queries, keys = heads

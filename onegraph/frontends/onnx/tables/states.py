@@ -72,7 +72,7 @@ class _LinearSizes(NamedTuple):
 
     def shared(self, emit: Emitter, value: Value) -> Value:
         """Queries or keys (batch, tokens, heads, ...), each for as many heads of the state as follow it."""
-        count = (shape_of(value) or ())[2] or 1
+        count = known_dims(value, len(shape_of(value) or ()))[2]
         return emit.op("Gather", [value, np.repeat(np.arange(count), self.heads // count)], {"axis": 2})
 
 
@@ -96,10 +96,10 @@ def _attended(
     """The results, (batch, tokens, heads, queries of a head, size), and the state; gates are in f32."""
     emit, (decay, rate) = node.emit, gates
     if decay is not None:
-        width = (shape_of(decay) or ())[-1] or 0
+        width = known_dims(decay, 3)[2]
         decay = sizes.apart(emit, unary(emit, "Exp", decay), sizes.heads, width // sizes.heads)
     if rate is not None:
-        rate = sizes.apart(emit, rate, (shape_of(rate) or ())[-1] or 1)
+        rate = sizes.apart(emit, rate, known_dims(rate, 3)[2])
     query = multiply(emit, query, filled(node.attr("scale", 0.0) or sizes.size**-0.5, query))
     return attend(emit, Tokens(query, key, value, decay, rate), state)
 
