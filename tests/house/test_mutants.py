@@ -15,7 +15,7 @@ from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named
 
 SOURCE = '''
-def limited(value: int, limit: int = 3) -> int:
+def limited(value: int, limit: int = 3, *more: int | None, **named: int | None) -> int:
     """The value, at most the limit."""
     if value > limit and not value == 7:
         raise ValueError(f"{value + 1} is too large")

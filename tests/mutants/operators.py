@@ -104,8 +104,9 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
         case ast.FunctionDef(name=name) if name in TEXTS:
             yield node
         case ast.FunctionDef(returns=returns, args=args):
-            parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-            yield from (part for part in (returns, *(one.annotation for one in parameters)) if part is not None)
+            parameters = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+            annotations = [one.annotation for one in parameters if one is not None]
+            yield from (part for part in (returns, *annotations) if part is not None)
         case ast.AnnAssign(annotation=annotation):
             yield annotation
         case ast.Raise(exc=error) if error is not None:

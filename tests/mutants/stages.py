@@ -188,6 +188,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_onnx_decoders",
         "test_onnx_double",
         "test_packed_nodes",
+        "test_control_flow",
     ),
     "frontends/gguf": ("test_gguf",),
     "frontends/torch": (
