@@ -211,6 +211,23 @@ def test_onnx_runtime_multiplies_vectors_and_turned_matrices(dims, turned, tmp_p
     np.testing.assert_allclose(found, np.matmul(*factors), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("dims", "shape", "wanted"),
+    [((0, 6), (0, -1, 2), (0, 3, 2)), ((0, 4), (-1, 4), (0, 4)), ((2, 0), (0, -1, 3), (0, 0, 3)), ((0, 4), (0,), (0,))],
+    ids=str,
+)
+def test_onnx_runtime_reshapes_tensors_without_elements(dims, shape, wanted, tmp_path):
+    for known in (dims, (None, None)):
+        graph = og.Graph()
+        ends = [graph.input("x", "f32", known), graph.constant(np.array(shape), dtype=og.s64)]
+        graph.output("y", graph.op("Reshape", ends, edition="host"))
+        if None in known and 0 in shape and -1 in shape:
+            with pytest.raises(UnsupportedError, match="dims of dst are unknown; specialise the graph first"):
+                saved(graph, tmp_path)
+            continue
+        assert run_in_runtime(saved(graph, tmp_path), {"x": np.zeros(dims, np.float32)})["y"].shape == wanted
+
+
 def has_open_numbers(graph, arrays):
     """Whether a tensor has NaN or infinities, of which ONNX does not say what ops make."""
     every = graph.copy()

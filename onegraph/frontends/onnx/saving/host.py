@@ -9,13 +9,14 @@ import onnx
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.editions.registry import HOST, edition
+from ....opset.host.movement_shapes import reshape_shape
 from ....opset.kinds import host_kinds
 from ....opset.schema import Call
 from ....opset.traits import Trait
 from ..own import DOMAIN
 from .body import NodeValue
 from .kept import model_of
-from .table import result_type, writes
+from .table import known_dims_of, result_type, writes
 
 # Ops on single elements that ONNX has under the same name.
 _SCHEMAS = edition(HOST).schemas
@@ -141,9 +142,8 @@ def replace_nan(call: Call, src: NodeValue, value: NodeValue) -> NodeValue:
 @writes("host Reshape")
 def reshape(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
     known = call.value("shape")
-    # With allowzero a shape may not have both 0 and -1, which is then 0 too.
-    if known is not None and 0 in known and -1 in known:
-        shape = src.body.numbers(*(max(dim, 0) for dim in known))
+    if known is not None and 0 in known and -1 in known:  # with allowzero a shape may not have both
+        shape = src.body.numbers(*known_dims_of(call, reshape_shape(call)[0], "dst"))
     return src.op("Reshape", shape, allowzero=int(known is None or 0 in known))
 
 
