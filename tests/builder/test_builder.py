@@ -791,6 +791,7 @@ def test_each_host_op_has_a_method(kind):
         getattr(og.Graph(), kind)
 
 
+@pytest.mark.library
 def test_host_methods_take_numbers_and_lists():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 6))

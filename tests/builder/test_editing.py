@@ -223,6 +223,7 @@ def test_a_refused_edit_changes_nothing(name):
     assert [*g._names.values()] == [op.id for op in g.ops]
 
 
+@pytest.mark.library
 def test_an_input_that_nothing_reads_is_removed():
     g = chain()
     g.replace("bent", g.input("features", og.f32, (2, 4)))
@@ -255,6 +256,7 @@ def test_a_consumer_that_cannot_read_it_refuses():
     assert records(g) == before
 
 
+@pytest.mark.library
 def test_assigned_variable_keeps_its_type():
     g = og.Graph()
     v = g.variable("v", np.ones(3, np.float32))

@@ -34,6 +34,7 @@ def trained(graph, wrt, steps=30):
     return step, [float(step(x=X, labels=LABELS).loss) for _ in range(steps)]
 
 
+@pytest.mark.library
 def test_constants_become_variables_of_their_names():
     graph = classifier()
     new = graph.with_variables()
@@ -59,6 +60,7 @@ def test_names_and_patterns_choose_constants(names, expected):
     assert [*classifier().with_variables(names).variables] == expected
 
 
+@pytest.mark.library
 def test_a_model_is_trained_further_and_fixed_again():
     graph = classifier()
     new = graph.with_variables()
@@ -75,6 +77,7 @@ def test_a_model_is_trained_further_and_fixed_again():
     np.testing.assert_array_equal(first.compile()(x=X), graph.compile()(x=X))
 
 
+@pytest.mark.library
 def test_batch_norm_takes_statistics_of_the_batch_in_training():
     new = classifier().with_variables(["head"], batch_norm=0.75)
     assert {*new.variables} == {"head", "norm.mean", "norm.variance"}
@@ -97,6 +100,7 @@ def _convolution():
     return g
 
 
+@pytest.mark.library
 def test_dropout_passes_its_source_on_in_inference():
     g = og.Graph()
     g.output("y", og.training.dropout(g, g.input("x", og.f32, (4, 4)), 0.5))
@@ -147,6 +151,7 @@ def shared_norms():
     return g
 
 
+@pytest.mark.library
 def test_a_weight_that_is_a_statistic_too_is_trained():
     graph = shared_norms()
     new = graph.with_variables()
@@ -160,6 +165,7 @@ def test_a_weight_that_is_a_statistic_too_is_trained():
     np.testing.assert_allclose(new.compile()(x=X).slope, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.library
 def test_each_layer_keeps_running_statistics_of_its_own():
     new = shared_norms().with_variables(batch_norm=0.5)
     statistics = ["first.mean", "first.variance", "second.mean", "second.variance"]

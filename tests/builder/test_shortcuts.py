@@ -91,6 +91,7 @@ def test_variables_are_assigned_whatever_is_returned():
 
 
 @pytest.mark.parametrize("outputs", [[], "y", ["none"], [3], [og.Graph().input("z", og.f32, ())]])
+@pytest.mark.library
 def test_unknown_outputs_are_refused(graph, outputs):
     with pytest.raises(og.ArgumentError, match="outputs"):
         graph.compile(outputs=outputs)

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from onegraph.faults.catalogue import EVERY_FAULT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +33,6 @@ def test_recorded_entries_name_a_fault():
     assert {entry["fault"] for entry in HISTORY["unknown_upstream"]} <= names
 
 
-@pytest.mark.library
 def test_wrong_and_tried_entries_have_graphs():
     from tests.library_history.tries import TRIES
 

@@ -130,6 +130,7 @@ def test_every_rule_has_a_case():
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.library
 def test_known_parts_are_those_that_are_computed(case):
     make, expected = CASES[case]
     g, x, emit = open_graph()
@@ -280,6 +281,7 @@ def test_reshape_to_a_computed_shape_keeps_what_is_known(parts, dims, result):
     assert g.compile()(X).shape == result
 
 
+@pytest.mark.library
 def test_expansion_to_a_computed_shape_keeps_what_is_known():
     g, x, emit = open_graph()
     row = g.input("row", "f32", (1, 1, None))
@@ -292,6 +294,7 @@ def test_expansion_to_a_computed_shape_keeps_what_is_known():
     np.testing.assert_array_equal(g.compile()(X, given), np.broadcast_to(given, (3, 5, 8)))
 
 
+@pytest.mark.library
 def test_wrong_shape_is_an_error_and_not_another_shape():
     """The stated dims add a check to that of the Reshape."""
     g, x, emit = open_graph()
@@ -303,6 +306,7 @@ def test_wrong_shape_is_an_error_and_not_another_shape():
         model(np.zeros((3, 4, 8), np.float32))
 
 
+@pytest.mark.library
 def test_layer_norm_of_several_unknown_dims_is_one_op():
     g, x, emit = open_graph()
     gamma, beta = np.full(8, 2, np.float32), np.full(8, 1, np.float32)

@@ -12,6 +12,8 @@ import onegraph.onnx
 from onegraph import reference
 from onegraph.faults.depthwise import FAR_PADS, SLOW_ROWS
 
+pytestmark = pytest.mark.library
+
 
 def compare(g, tolerance=1e-4):
     """Compare a graph with the reference; returns the reasons that the report states."""

@@ -122,6 +122,7 @@ def test_passes_pairs_and_tables_of_rules(text):
     assert listed(text) == []
 
 
+@pytest.mark.sources
 def test_no_module_lists_three_kinds():
     found, used = list[str](), set[str]()
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -152,6 +153,7 @@ READ = re.compile(r'attrs\.get\("(\w+)", ("\w+"|-?[\d.]+|True|False)\)')
 NO_DEFAULT = {("alpha", 1.0): "inputs that every slope suits"}
 
 
+@pytest.mark.library
 def test_spelled_defaults_are_those_of_an_op():
     known = {}
     for schema in (*BASE.values(), *edition("host").schemas.values()):

@@ -81,6 +81,7 @@ def test_values_keep_their_names_in_other_graphs(graph, expected, changed):
     np.testing.assert_allclose(result, expected["second"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.library
 def test_a_value_precedes_the_op_of_its_name(graph):
     """The node without a name is called as its result, and its first op is the transposition before it."""
     assert [op.kind for op in graph.ops if op.name == "windows"] == ["StaticTranspose"]
@@ -90,6 +91,7 @@ def test_a_value_precedes_the_op_of_its_name(graph):
         graph.replace("windows", 0)
 
 
+@pytest.mark.library
 def test_a_value_is_replaced_by_its_name(graph):
     graph.replace("scaled", graph.tanh(graph.tensor("scaled"), name="bent"))
     assert [op.name for op in graph.consumers(graph.tensor("bent"))] == ["best"]
@@ -97,6 +99,7 @@ def test_a_value_is_replaced_by_its_name(graph):
     assert graph.tensor("best").name.endswith(".values")
 
 
+@pytest.mark.library
 def test_values_that_the_graph_lacks_are_said_to_be_gone(graph):
     graph.replace("flat", np.ones((2, 6), np.float32))
     with pytest.raises(og.ArgumentError, match=r"'means'.*became part of another op, or was left out or replaced"):
@@ -105,6 +108,7 @@ def test_values_that_the_graph_lacks_are_said_to_be_gone(graph):
         graph.tensor("scaldd")
 
 
+@pytest.mark.library
 def test_constants_of_nodes_have_the_names_of_values(graph):
     np.testing.assert_array_equal(graph.tensor("four").value, [4])
 

@@ -9,6 +9,8 @@ import onegraph as og
 parser = pytest.importorskip("onnx.parser", reason="onnx is not installed")
 load = pytest.importorskip("onegraph.onnx").load
 
+pytestmark = pytest.mark.library
+
 IMAGE, ROWS = "2,4,6,5", "3,4,8"
 SCALES = "float[4] s = {{1.0, 1.0, {}, {}}}"
 # The op set, the shape of x, the nodes that make y, and initializers.

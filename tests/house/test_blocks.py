@@ -13,6 +13,8 @@ from onegraph.lowering.blocks import MOST_PLACES, from_blocks, to_blocks
 from onegraph.lowering.emitter import Emitter, NotLowered
 from onegraph.lowering.windows import Window
 
+pytestmark = pytest.mark.library
+
 RNG = np.random.default_rng(0)
 IMAGES = (6, 9), (7, 5)
 KERNELS = (3, 3), (1, 4)

@@ -65,12 +65,10 @@ GUIDES = (
     "design",
     "changes",
 )
-# Pages whose Python and commands need no oneDNN library.
-PURE = [DOCS / "howto" / "check.md"]
 
 
 def runs_the_library(page: Path) -> bool:
-    return page not in PURE and re.search(r"^```(python|console)", page.read_text(), flags=re.MULTILINE) is not None
+    return re.search(r"^```(python|console)", page.read_text(), flags=re.MULTILINE) is not None
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_methods_of_ops_are_made_once():
     assert OpMethods.relu.__doc__.startswith("ReLU: ")
 
 
+@pytest.mark.library
 def test_integers_in_fields_for_single_elements():
     helper, kinds = onnx.helper, onnx.TensorProto
     info = helper.make_tensor_value_info

@@ -14,6 +14,8 @@ from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named
 
+pytestmark = pytest.mark.sources
+
 SOURCE = '''
 def limited(value: int, limit: int = 3, *more: int | None, **named: int | None) -> int:
     """The value, at most the limit."""

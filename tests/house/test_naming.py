@@ -62,6 +62,7 @@ def pronouns(text):
     return [name for name in definitions(ast.parse(text)) if name.strip("_") in PRONOUNS]
 
 
+@pytest.mark.sources
 def test_no_two_classes_share_a_name():
     places = defaultdict(list)
     for path, text in TEXTS.items():

@@ -30,6 +30,7 @@ def numbers_with_plurals(tree: ast.AST) -> Iterator[str]:
                 yield f"{text.lineno}: {ast.unparse(text)}"
 
 
+@pytest.mark.sources
 def test_lengths_are_written_by_counted():
     sources = {path: path.read_text() for path in SOURCES}
     trees = {path: ast.parse(text) for path, text in sources.items() if WRITTEN.search(text)}

@@ -92,6 +92,7 @@ MATERIAL = {"cases": cases, "graphs": graphs, "defaults": defaults}
 
 
 @pytest.mark.parametrize("name", MATERIAL)
+@pytest.mark.library
 def test_material_of_tests_is_the_recorded_one(name):
     assert MATERIAL[name]() == kept(KEPT)[name]
 

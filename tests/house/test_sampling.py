@@ -13,6 +13,8 @@ import onegraph as og
 from onegraph.lowering.emitter import Emitter, Unsettled
 from onegraph.lowering.sampling import composed_grid_sample, grid_sample
 
+pytestmark = pytest.mark.library
+
 RNG = np.random.default_rng(0)
 SHAPES = [((2, 3, 5, 4), (2, 3, 2, 2)), ((1, 2, 3, 4, 2), (1, 2, 3, 2, 3))]
 CASES = [

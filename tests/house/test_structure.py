@@ -14,6 +14,8 @@ from helpers.grouped import grouped
 from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
 from onegraph.reference import reference_function
 
+pytestmark = pytest.mark.sources
+
 PACKAGE = Path(__file__).parents[2] / "onegraph"
 # The stages of the package. Each imports only stages above its own line; no file waits for one that waits for it.
 STAGES = {

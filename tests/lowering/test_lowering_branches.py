@@ -12,6 +12,8 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from onegraph import onnx as front  # noqa: E402
 
+pytestmark = pytest.mark.library
+
 RNG = np.random.default_rng(0)
 SHAPE = (2, 8, 9, 7)
 

@@ -394,6 +394,7 @@ def doubled(size):
 
 
 @pytest.mark.parametrize("size", [(1 << 19) - 16, 1 << 19, (1 << 20) + 1000])
+@pytest.mark.library
 def test_large_results_have_memory_of_their_own(size):
     model = doubled(size)
     given = [np.full(size, number, np.float32) for number in range(4)]
@@ -430,6 +431,7 @@ def test_a_gibibyte_of_freed_results_is_kept():
     freed(1020)  # and now all others
 
 
+@pytest.mark.library
 def test_large_results_are_freed_by_any_thread():
     size, model = 1 << 20, doubled(1 << 20)
 
@@ -441,6 +443,7 @@ def test_large_results_are_freed_by_any_thread():
         assert [*pool.map(sums, range(8))] == [[2.0 * number] * 8 for number in range(8)]
 
 
+@pytest.mark.library
 def test_large_results_that_were_freed_are_used_again():
     size, model = 5 << 20, doubled(5 << 20)
     x = np.ones(size, np.float32)
@@ -449,6 +452,7 @@ def test_large_results_that_were_freed_are_used_again():
 
 
 @pytest.mark.parametrize("indices", [[], [7]], ids=["no index", "a bad index"])
+@pytest.mark.library
 def test_no_elements_are_computed_without_a_step(indices):
     g = og.Graph()
     x, i = g.input("x", og.f32, (4, 0)), g.input("i", og.s64, (len(indices),))
