@@ -56,8 +56,7 @@ class Edge:
 
     def to_dict(self) -> dict[str, object]:
         """The edge as a plain dictionary."""
-        names = ("producer", "consumer", "tensor", "bytes", "cause", "reason")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("producer", "consumer", "tensor", "bytes", "cause", "reason")}
 
 
 def edges_of(
@@ -116,8 +115,7 @@ class _Edges:
                 cause, text = OTHERS[report.executor]
                 text = text.format(ops=_ops(report))
                 why = "" if cause == "constant" else reason_of(report)
-                text = f"{text}: {why}" if why else text
-                return cause, text + self._without_move(report, first, second, tensor)
+                return cause, text + (f": {why}" if why else "") + self._without_move(report, first, second, tensor)
         if together := kept_apart(first, second):
             return "fault", together
         ops = [self.by_name[name] for name in (*first.names, *second.names) if name in self.by_name]

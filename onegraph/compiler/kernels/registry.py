@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
-from importlib import import_module
 from pkgutil import iter_modules
 
+from ..._util.late_imports import import_late
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import HOST
 from ...opset.schema import Call
@@ -22,9 +23,9 @@ IN_PLACE = frozenset([EXACT, EXTREME, LOG_SOFTMAX, SOFTMAX])
 def kernels() -> tuple[Kernel, ...]:
     """All records, in the order of their modules."""
     package = __name__.rpartition(".")[0]
-    names = sorted(module.name for module in iter_modules(import_module(package).__path__))
-    modules = [import_module(f"{package}.{name}") for name in names if name != "registry"]
-    return tuple([kernel for module in modules for kernel in getattr(module, "KERNELS", ())])
+    names = sorted(module.name for module in iter_modules(sys.modules[package].__path__, f"{package}."))
+    import_late(*names)
+    return tuple([kernel for name in names for kernel in getattr(sys.modules[name], "KERNELS", ())])
 
 
 @cache
