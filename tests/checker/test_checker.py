@@ -788,7 +788,7 @@ GROUPED = ("GroupNorm", {"groups": 2, "keep_stats": False, "use_affine": False},
 @pytest.mark.parametrize(
     ("call", "library", "rules_told"),
     [
-        (WRONG, Library((3, 6, 0)), ["norm_parameters_of_bf16"]),
+        pytest.param(WRONG, Library((3, 6, 0)), ["norm_parameters_of_bf16"], marks=pytest.mark.library),
         (WRONG, None, []),
         (("LayerNorm", {"begin_norm_axis": "x"}, WRONG[2]), Library((3, 6, 0)), []),
         (("LayerNorm", 5, WRONG[2]), Library((3, 6, 0)), []),

@@ -271,6 +271,7 @@ def test_ops_that_read_one_value_twice_take_no_time():
         ([0, 1, numbers(1, 8)], (None, None, 1, 8), (3, 5, 1, 8)),
     ],
 )
+@pytest.mark.library
 def test_reshape_to_a_computed_shape_keeps_what_is_known(parts, dims, result):
     g, x, emit = open_graph()
     sizes = shape(emit, x)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import library
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
@@ -91,8 +92,7 @@ def repr_of(default):
 MATERIAL = {"cases": cases, "graphs": graphs, "defaults": defaults}
 
 
-@pytest.mark.parametrize("name", MATERIAL)
-@pytest.mark.library
+@pytest.mark.parametrize("name", [library(name) if name == "defaults" else name for name in MATERIAL])
 def test_material_of_tests_is_the_recorded_one(name):
     assert MATERIAL[name]() == kept(KEPT)[name]
 

@@ -167,7 +167,6 @@ def test_constants_round_trip(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.json", "graph.npz"]
 
 
-@pytest.mark.library
 @pytest.mark.parametrize("ending", OTHER_ENDINGS)
 def test_name_of_another_kind_of_file_is_refused(ending, tmp_path):
     g = og.Graph()
@@ -179,6 +178,7 @@ def test_name_of_another_kind_of_file_is_refused(ending, tmp_path):
     assert repr(og.Graph.load(tmp_path / "graph")) == repr(g)
 
 
+@pytest.mark.library
 def test_saved_graph_gives_the_same_results(tmp_path):
     g = small()
     g.save(tmp_path / "small.json")

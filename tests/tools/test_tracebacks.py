@@ -68,6 +68,7 @@ def test_an_operator_adds_one_frame() -> None:
     assert len(frames(lambda: tensor() + np.zeros(5, np.float32))) <= MOST + 1
 
 
+@pytest.mark.library
 def test_what_is_no_refusal_keeps_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_args: object, **_named: object) -> None:
         raise ZeroDivisionError

@@ -149,7 +149,6 @@ def test_minimize_follows_the_slope():
     np.testing.assert_allclose(model.variables["b"], [0.25], atol=1e-3)
 
 
-@pytest.mark.library
 def test_minimize_takes_what_the_loss_depends_on():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 2))
@@ -163,6 +162,7 @@ def test_minimize_takes_what_the_loss_depends_on():
         og.training.SGD(0.1, name="again").minimize(g, loss)
 
 
+@pytest.mark.library
 def test_two_optimizers_share_a_graph():
     g = og.Graph()
     w, b = (g.variable(name, np.ones(2, np.float32)) for name in "wb")
@@ -288,6 +288,7 @@ def test_each_dropout_has_a_name_and_numbers_of_its_own():
     assert 300 < (second != third).sum() < 700
 
 
+@pytest.mark.library
 def test_dropout_drops_others_in_every_call():
     model, ones = dropping(), np.ones((64, 64), np.float32)
     first, second = model(ones), model(ones)
