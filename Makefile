@@ -10,7 +10,7 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/ke
 # The objects of the C++ sources, for later builds.
 export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
 
-.PHONY: demo test test-long coverage coverage-native guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
+.PHONY: demo test test-long coverage coverage-native conditions guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
 	lint bench fuzz docs wheel test-wheel release clean
 
 demo: $(VENV)/.examples
@@ -45,6 +45,11 @@ coverage: $(VENV)/.dev $(VENV)/.bench
 coverage-native: $(VENV)/.dev $(VENV)/.bench
 	rm -rf build/$@ && mkdir -p build/$@ && ONEGRAPH_GCOV=$(CURDIR)/build/$@/objects $(BIN)/python build_ffi.py build/$@
 	$(BIN)/python -m tests.branches build/$@ $(COVERAGE)
+
+# Asks which conditions of the package the tests decide, by each operand and at each bound; prints the shares by room and
+# writes what is not answered to build/conditions/missed.txt. Tests that look at frames may fail under it.
+conditions: $(VENV)/.dev
+	$(BIN)/python -m tests.conditions $(SPREAD)
 
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
