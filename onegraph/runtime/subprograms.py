@@ -48,9 +48,9 @@ class CompiledBody:
     """
 
     def __init__(self, op: Op, name: str, first: int, make: Make, shapes: Mapping[str, Shape]) -> None:
-        from ..serialize.words import of_word
+        from ..serialize.words import body_of
 
-        self._graph, self._make = _of_shapes(of_word(str(op.attrs[name])), shapes), make
+        self._graph, self._make = _of_shapes(body_of(call_of(op), name), shapes), make
         self._compiled: dict[tuple[tuple[str, int], ...], Any] = {}
         self.values = {name: value for name, value in _constants(op, first).items() if name in self._graph._inputs}
         names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
@@ -151,6 +151,12 @@ class Bodies:
         return body
 
 
+def call_of(op: Op) -> Call:
+    """The use of an op, with the data types of its results."""
+    types = [None if input_ is None else input_.type for input_ in op.inputs]
+    return Call(schema_of(op), op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
+
+
 def _constants(op: Op, first: int) -> dict[str, Array]:
     """The contents of constants that the bodies of an op may read, by the names of their inputs."""
     return {
@@ -186,8 +192,7 @@ class Control:
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        schema, types = schema_of(op), [None if input_ is None else input_.type for input_ in op.inputs]
-        self._call = Call(schema, op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
+        self._call = call_of(op)
         self._bodies: dict[str, CompiledBody] = {}
         self._repeat: Repeat | OpenRepeat | None = None
 

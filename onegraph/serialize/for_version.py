@@ -57,7 +57,7 @@ class ForVersion:
                 needed = f"{where} needs oneDNN {since[0]}.{since[1]}"
                 raise UnsupportedError(f"{op.kind} {op.name!r}: {needed}; for_version is {self._version}")
         words = f"onednn-{self._version}"
-        attrs |= self.completing(op)
+        attrs |= {one.name: value for one, value in self.completing(op)}
         if words in EDITIONS and words != op.edition:
             types = [tensor.type for tensor in outputs]
             own, there = (
@@ -77,25 +77,26 @@ class ForVersion:
     def _version(self) -> str:
         return "" if self.version is None else f"{self.version[0]}.{self.version[1]}"
 
-    def completing(self, op: Op) -> dict[str, AttrValue]:
+    def completing(self, op: Op) -> list[tuple[Attribute, AttrValue]]:
         """Attributes to add: defaults, because benchdnn has none or others, and zero points where they are required."""
         schema = None if self.version is None else edition(f"onednn-{self._version}").schema(op.kind)
         if schema is None:
-            return {}
-        own, completed = schema_of(op), {}
-        for attribute in schema.attributes:
-            name = attribute.name
-            default = (own.attribute(name) if own.has_attribute(name) else attribute).default
+            return []
+        own, completed = schema_of(op), list[tuple[Attribute, AttrValue]]()
+        for newer in schema.attributes:
+            name = newer.name
+            attribute = own.attribute(name) if own.has_attribute(name) else newer
+            default = attribute.default
             if isinstance(default, Fill):
                 strides = op.attrs.get("strides")
                 default = (default.value,) * len(strides) if isinstance(strides, tuple) else None
             # A given output_padding makes the shape check exact, so it is not added.
             if default is not None and name not in op.attrs and name != "output_padding":
-                completed[name] = default
+                completed.append((attribute, default))
         scales, types = op.attrs.get("scales"), {t.dtype for t in (*op.inputs, *op.outputs) if t is not None}
-        required = schema.has_attribute("zps") and schema.attribute("zps").required
-        if required and "zps" not in op.attrs and isinstance(scales, tuple) and types & INTEGERS:
-            completed["zps"] = (0,) * len(scales)
+        if schema.has_attribute("zps") and "zps" not in op.attrs and isinstance(scales, tuple) and types & INTEGERS:
+            zps = schema.attribute("zps")
+            completed += [(zps, (0,) * len(scales))] if zps.required else []
         return completed
 
     def outputs(self, op: Op) -> tuple[LogicalTensor, ...]:

@@ -15,6 +15,7 @@ from ..builder.graph import DataGraph
 from ..errors import OneGraphError
 from ..ir.op import Array
 from ..opset.dtypes import DataType
+from ..opset.schema import Call
 from .document import document
 from .names import read_names
 from .reader import build
@@ -59,6 +60,32 @@ def of_word(word: str) -> DataGraph:
     except (OneGraphError, ValueError, KeyError, TypeError, zlib.error, RecursionError) as error:
         raise ValueError(f"the body is no graph: {error}") from None
     return graph
+
+
+def body_of(call: Call, name: str) -> DataGraph:
+    """The graph that an attribute of a use of control flow is.
+
+    Raises:
+        ValueError: the word is no graph, or the graph reads or returns something else than this body does.
+    """
+    graph, count = of_word(call.string(name)), len(call.inputs) - 1
+    read, wanted = _named("c", count), _named("y", call.n_outputs or 0)
+    if name == "body":  # of a Loop
+        states, scanned = call.s64("n_states"), call.s64("n_scanned")
+        read = ["i", *_named("s", states), *_named("x", scanned), *_named("c", count - 1 - states - scanned)]
+        wanted = ["going", *_named("t", states), *_named("y", (call.n_outputs or states) - states)]
+    for what, given, missing in (
+        ("inputs", graph.inputs, [end for end in graph.inputs if end not in read]),
+        ("outputs", graph.outputs, [end for end in wanted if end not in graph.outputs]),
+    ):
+        if missing:
+            allowed = ", ".join(read if what == "inputs" else wanted)
+            raise ValueError(f"{name}: a graph with the {what} {', '.join(given)}; expected {allowed}")
+    return graph
+
+
+def _named(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number}" for number in range(count)]
 
 
 def _written(dtype: DataType, array: Array) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..faults.capabilities import LIBRARY_VALUES
 from ..ir.file_origin import FileOrigin, Json
 from ..ir.op import LogicalTensor, Op, schema_of
-from ..opset.editions.registry import RELEASED, base_of
+from ..opset.editions.registry import RELEASED
 from ..opset.signature import Attribute, AttrValue, Version
 from .document import ATTR_TYPES, MAX_ID
 from .for_version import ForVersion
@@ -214,12 +214,7 @@ class _Writing:
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
 
     def _completing(self, op: Op) -> dict[str, Json]:
-        own = schema_of(op)
-        attrs = {}
-        for name, value in self.known.completing(op).items():
-            schema = own if own.has_attribute(name) else base_of(own)  # the base also has later attributes
-            attrs[name] = self._attr(schema.attribute(name), value)
-        return attrs
+        return {one.name: self._attr(one, value) for one, value in self.known.completing(op)}
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
         kind = ATTR_TYPES[attribute.kind]

@@ -113,6 +113,18 @@ def test_writes_defaults_of_later_attributes(source, reload):
         assert [op.kind for op in og.Graph.from_json(written).ops] == ["MatMul", "GELU"]
 
 
+@pytest.mark.parametrize(("dtype", "is_written"), [("f32", True), ("s64", False)])
+def test_host_ops_that_the_version_has_are_written(dtype, is_written):
+    g = og.Graph()
+    g.output("y", g.op("Add", [g.input(name, dtype, (2,)) for name in "ab"], edition="host"))
+    if is_written:
+        (written,) = json.loads(g.to_json(for_version="3.2"))["graph"]
+        assert written["attrs"] == {"auto_broadcast": {"type": "string", "value": "numpy"}}
+    else:
+        with pytest.raises(og.UnsupportedError, match=r"for_version 3.13: Add .*src_0 is s64"):
+            g.to_json(for_version="3.13")
+
+
 @pytest.mark.parametrize("reload", [False, True])
 def test_writes_required_zero_points(reload):
     g = og.Graph()

@@ -279,3 +279,12 @@ def test_hardmax_along_an_empty_axis_is_empty(shape, axis):
     graph = helper.make_graph([helper.make_node("Hardmax", ["x"], ["y"], axis=axis)], "g", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     assert og.onnx.load(model).compile()(np.zeros(shape, np.float32)).shape == shape
+
+
+@pytest.mark.parametrize("count", [1, 3, 2**40])
+@pytest.mark.parametrize("shape", [ROWS, "n,n,n"])
+def test_a_split_into_more_or_fewer_parts_than_outputs_is_refused(count, shape):
+    text = f'<ir_version: 10, opset_import: ["": 18]> m (float[{shape}] x) => (float[] p, float[] q)'
+    proto = parser.parse_model(f"{text} {{ p, q = Split<num_outputs={count}>(x) }}")
+    with pytest.raises(og.FormatError, match=f"Split.*num_outputs: {count}; expected 2, the number of outputs"):
+        load(proto)

@@ -1,5 +1,7 @@
 """Branches and loops as subprograms: compared with ONNX Runtime, with known dims and with open ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,10 +9,12 @@ import onegraph as og
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+from helpers import host_cases  # noqa: E402
 from helpers.onnx_compare import by_runtime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
+from onegraph import reference  # noqa: E402
 from onegraph.runtime.subprograms import CompiledBody  # noqa: E402
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -384,6 +388,24 @@ def test_a_word_that_is_no_graph_is_one_error(word):
     )
     with pytest.raises(og.ArgumentError, match="the body is no graph"):
         g.compile()(np.array(True), np.float32(1))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "said"),
+    [
+        ({"n_states": 0}, "Loop .*: body: a graph with the inputs s0, c0; expected i, c0, c1"),
+        ({"n_states": 1}, None),
+    ],
+)
+def test_a_body_of_another_use_is_refused(attrs, said):
+    case = next(case for case in host_cases.cases() if case.kind == "Loop" and case.attrs["n_states"] == 1)
+    graph, arrays = host_cases.graph_of(replace(case, attrs={**case.attrs, **attrs}))
+    for run in (lambda: graph.compile()(**arrays), lambda: reference.run(graph, arrays)):
+        if said is None:
+            run()
+        else:
+            with pytest.raises(og.ArgumentError, match=said):
+                run()
 
 
 def test_a_sequence_of_unknown_length_is_no_output():

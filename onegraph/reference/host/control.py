@@ -21,7 +21,7 @@ WORDS, RUN = "onegraph.serialize.words", "onegraph.reference.run"
 def _body(call: Call, name: str) -> Run:
     """The graph that an attribute is, run in numpy."""
     import_late(WORDS, RUN)
-    graph = sys.modules[WORDS].of_word(call.string(name))
+    graph = sys.modules[WORDS].body_of(call, name)
     run = sys.modules[RUN].run
     return lambda given: run(graph, {input_: given[input_] for input_ in graph.inputs})
 

@@ -13,7 +13,7 @@ from ....errors import UnsupportedError
 from ....lowering.control import ENDLESS
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
-from ....serialize.words import of_word
+from ....serialize.words import body_of
 from ..own import DOMAIN
 from ..types import NUMBERS
 from .body import NodeValue
@@ -69,7 +69,10 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
 
 
 def _body(call: Call, name: str) -> DataGraph:
-    return of_word(call.string(name))
+    try:
+        return body_of(call, name)
+    except ValueError as error:
+        raise UnsupportedError(str(error)) from None
 
 
 def _ends(letter: str, call: Call) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....errors import ArgumentError
 from ....lowering import movement as lowering
 from ....lowering.computed import refuse_large
 from ....lowering.elementwise import select
@@ -92,7 +93,10 @@ def split(node: Node) -> tuple[Value, ...]:
     """Parts of a tensor."""
     axis, sizes = node.attr("axis", 0), node.integers(1)
     if sizes is None:
-        dim, count = node.dims()[axis], node.attr("num_outputs", len(node.proto.output))
+        dim, given = node.dims()[axis], len(node.proto.output)
+        count = node.attr("num_outputs", given)
+        if count != given:  # the shape inference of the package onnx reads beside its memory then
+            raise ArgumentError(f"num_outputs: {count}; expected {given}, the number of outputs")
         if dim is None:
             raise Unsettled("the size of the axis is unknown")
         size = -(-dim // count)
