@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..lowering.elementwise import add
-from ..lowering.emitter import Emitter, NotLowered, Value
+from ..lowering.emitter import Emitter, NotLowered, Value, shape_of
 from ..lowering.layers import matmul
 from ..lowering.movement import cast, concat
 from ..opset.editions.registry import base_of
@@ -167,8 +167,9 @@ def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:
 def fitted(emit: Emitter, gradient: Value, tensor: LogicalTensor, repeated: bool) -> Value:
     """A gradient in the shape and data type of its tensor: summed over the axes along which the tensor was broadcast.
 
-    Unless ``repeated``, an unknown dim of the tensor is that of the gradient.
+    Unless ``repeated``, an unknown dim of the tensor is that of the gradient. A gradient of unknown rank is one of a
+    result that may be larger.
     """
-    if repeated:
+    if repeated or (shape_of(gradient) is None and tensor.shape is not None):
         return cast(emit, summed_where_open(emit, gradient, tensor), tensor.dtype)
     return cast(emit, summed_to(emit, gradient, tensor.shape), tensor.dtype)

@@ -3,6 +3,8 @@
 import os
 import pickle
 from base64 import b64encode
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -32,7 +34,7 @@ from helpers.onnx_runs import run_in_reference, run_in_runtime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
-from onegraph.frontends.onnx.save import REFUSED, WRITERS  # noqa: E402
+from onegraph.frontends.onnx.save import REFUSED, WRITERS, Exporter  # noqa: E402
 
 HOST = edition("host").schemas
 RNG = np.random.default_rng(5)
@@ -195,6 +197,36 @@ def test_onnx_runtime_computes_drawn_convolutions(words, tmp_path):
             continue
         found = run_in_runtime(saved(graph, tmp_path), arrays)["y"]
         np.testing.assert_allclose(found, case.expected, rtol=1e-5, atol=1e-5, err_msg=str(case))
+
+
+@pytest.mark.parametrize("dims", ["open", "without a rank"])
+def test_ops_with_one_unknown_shape_are_written_or_refused(dims):
+    """No other error, whichever of the inputs has it."""
+    hosts = {case.kind: case for case in cases()}
+    for case, words in [*((case, "onednn-3.13") for case in FIRST), *((case, "host") for case in hosts.values())]:
+        for unknown in range(len(case.inputs)):
+            graph, ends = og.Graph(strict=False), []
+            for place, array in enumerate(case.inputs):
+                if array is None or (array.dtype.kind in "iu" and place != unknown):
+                    ends.append(None if array is None else graph.constant(array, dtype=OF_NUMPY[array.dtype]))
+                    continue
+                shape = array.shape if place != unknown else (None,) * array.ndim if dims == "open" else None
+                ends.append(graph.input(f"x{place}", OF_NUMPY[array.dtype], shape))
+            given = {"dtype": case.dtype, "outputs": getattr(case, "outputs", None)}
+            options = {name: one for name, one in given.items() if one}
+            made = graph.op(case.kind, ends, case.attrs, edition=words, **options)
+            for place, one in enumerate(made if isinstance(made, tuple) else (made,)):
+                if one is not None:
+                    graph.output(f"y{place}", one)
+            with suppress(UnsupportedError):
+                Exporter(graph).model()
+
+
+def test_trees_whose_tables_do_not_fit_are_no_model():
+    case = next(case for case in cases() if case.kind == "TreeEnsemble" and len(case.inputs) > 6)
+    graph, _ = graph_of(replace(case, inputs=[*case.inputs[:6], case.inputs[6][:2]]))
+    with pytest.raises(UnsupportedError, match=r"TreeEnsemble .* in ONNX: a leaf beyond 1"):
+        Exporter(graph).model()
 
 
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)], ids=str)

@@ -390,6 +390,13 @@ def test_a_word_that_is_no_graph_is_one_error(word):
         g.compile()(np.array(True), np.float32(1))
 
 
+@pytest.mark.parametrize("attrs", [{"n_states": -1, "n_scanned": 1}, {"n_states": 2, "n_scanned": -1}])
+def test_negative_numbers_of_states_are_refused(attrs):
+    case = next(case for case in host_cases.cases() if case.kind == "Loop" and case.attrs["n_states"] == 1)
+    with pytest.raises(og.SpecError, match=r"Loop: n_s[a-z]+: -1; expected 0 or more"):
+        host_cases.graph_of(replace(case, attrs={**case.attrs, **attrs}))
+
+
 @pytest.mark.parametrize(
     ("attrs", "said"),
     [

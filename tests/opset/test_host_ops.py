@@ -259,6 +259,9 @@ UNFIT = {
     "OneHot on axis 9": lambda g, h, x: h(
         "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [0, 1])], {"axis": 9}
     ),
+    "OneHot of values in rows": lambda g, h, x: h(
+        "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [[0, 1]])]
+    ),
     "TopK of -1": lambda g, h, x: h("TopK", [x, whole(g, -1)])[0],
     "TopK of two numbers": lambda g, h, x: h("TopK", [x, whole(g, [1, 2])])[0],
     "Range to infinity": lambda g, h, x: h("Range", [whole(g, n, np.float32) for n in (0, np.inf, 1)]),

@@ -21,6 +21,7 @@ def max_pool(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 def max_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> tuple[None, Value]:
     """The elements at the maxima of src: all elements of each window are gathered, and the first maximum is taken."""
     use.dims("src")
+    use.dims("diff_dst")
     geometry = pool_geometry(use.call)
     assert geometry is not None
     rank, (places, inside) = rank_of(diff) or 0, window_elements(geometry)

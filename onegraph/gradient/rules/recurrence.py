@@ -37,6 +37,7 @@ def recurrence(
     emit: Emitter, use: GradientUse, diff: Value | None, diff_last: Value | None = None, diff_cell: Value | None = None
 ) -> tuple[Value | None, ...]:
     steps, batch, directions, gates, units = use.dims("inputs")
+    use.dims("weights")
     refuse_many_steps(use, steps)
     direction = use.call.string("direction")
     factors, bias = (from_blocks(emit, use["weights"], units, *part) for part in ((0, units), (units, units + 1)))

@@ -15,6 +15,7 @@ def unusual(emit: Emitter, use: GradientUse) -> tuple[Value, ...] | None:
     """A cell with other activations or options as the ops of each step; None for a usual one, which has a rule."""
     if is_usual(use.call):
         return None
+    use.dims("weights")
     refuse_many_steps(use, use.dims("inputs")[0])
     ports = ("hidden", "cell", "lengths")
     return composed_recurrence(

@@ -159,6 +159,8 @@ def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     if moved_input is None or "axes" not in op.attrs or any(input_ is not None for input_ in op.inputs[1:]):
         return None
     src, order = moved_input
+    if not all(-len(order) <= axis < len(order) for axis in integers(op, "axes")):  # of an unknown rank
+        return None
     along = sorted(order[axis] for axis in integers(op, "axes"))
     inner = again(emit, op, [src], axes=along)
     if op.attrs.get("keep_dims"):

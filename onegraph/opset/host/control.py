@@ -38,6 +38,10 @@ def flags_are_single(call: Call) -> Iterable[RuleFinding]:
 def states_keep_their_types(call: Call) -> Iterable[RuleFinding]:
     """A state of a Loop has the data type that it begins with."""
     count, states = call.s64("n_states"), call.inputs[FIXED:]
+    negative = [(name, call.s64(name)) for name in ("n_states", "n_scanned") if call.s64(name) < 0]
+    if negative:
+        yield from (RuleFinding(name, number, "0 or more") for name, number in negative)
+        return
     if count + call.s64("n_scanned") > len(states):
         yield RuleFinding(
             "values",

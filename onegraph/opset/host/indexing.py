@@ -26,6 +26,7 @@ from .indexing_shapes import (
     top_shape,
     tuples_fit,
     updates_fit,
+    values_are_two,
     weighted_shape,
     weights_fit,
 )
@@ -139,7 +140,7 @@ OPS = (
         "indices:I depth:s64! values:T",
         one_hot_shape,
         LAST,
-        rules=(place_in_range, shapes_are_numbers, not_negative("depth")),
+        rules=(place_in_range, values_are_two, shapes_are_numbers, not_negative("depth")),
         traits=Trait.NONE,
     ),
     _place_of("ArgMax", "largest"),

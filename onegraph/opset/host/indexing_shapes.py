@@ -123,6 +123,12 @@ def one_hot_shape(call: Call) -> tuple[Shape, ...]:
     return ((*indices[:axis], depth[0] if depth else None, *indices[axis:]),)
 
 
+def values_are_two(call: Call) -> Iterable[RuleFinding]:
+    """The values are what is elsewhere, and what is at an index."""
+    if not compatible(call.shape("values"), (2,)):
+        yield RuleFinding("values", f"shape {show(call.shape('values'))}", "(2,)")
+
+
 def place_in_range(call: Call) -> Iterable[RuleFinding]:
     """The axis is one of dst, which has one axis more than the indices."""
     rank, axis = call.rank("indices"), call.s64("axis")

@@ -6,7 +6,18 @@ from itertools import islice
 
 import numpy as np
 
-from ....arrays.trees import BITS, FAILS, HEAD, HOLDS, LEAF, MISSING, leaf_numbers_of, thresholds_of
+from ....arrays.trees import (
+    BITS,
+    FAILS,
+    HEAD,
+    HOLDS,
+    LEAF,
+    MISSING,
+    broken,
+    broken_weights,
+    leaf_numbers_of,
+    thresholds_of,
+)
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.host.learned import AVERAGE, COMPLEMENT, LOGISTIC, MAXIMUM, MINIMUM, MIRROR, NONE, SOFTMAX, SUM
@@ -14,7 +25,7 @@ from ....opset.schema import Call
 from ..proven import ML
 from .body import Array, NodeValue
 from .nodes import Attr
-from .table import writes
+from .table import known_dims_of, writes
 
 MODES = ("LEAF", "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 AGGREGATES = {SUM: "SUM", AVERAGE: "AVERAGE", MINIMUM: "MIN", MAXIMUM: "MAX"}
@@ -56,16 +67,22 @@ def tree_ensemble(
         _constant(call, name, value) for name, value in (("nodes", nodes), ("roots", roots), ("weights", weights))
     )
     known = [None if value is None else _constant(call, "an input", value) for value in (base, targets, starts)]
+    starts_of = np.arange(len(numbers) + 1) if known[2] is None else known[2].astype(np.int64)
+    (features,) = known_dims_of(call, (call.shape("src") or (None, None))[1:], "the features")
+    count = call.s64("n_targets")
+    wrong = broken(table, first, features, len(starts_of) - 1)
+    wrong = wrong or broken_weights(known[2], known[1], len(numbers), count)
+    if wrong:
+        raise UnsupportedError(wrong)
     trees = [_nodes_of(table, root) for root in first]
     tree, place = np.repeat(np.arange(len(trees)), [*map(len, trees)]), np.concatenate(trees)
     head, is_leaf = table[place, HEAD], table[place, HEAD] == LEAF
     leaf = np.flatnonzero(is_leaf)
     # The weights of each leaf, one after another. ONNX Runtime wants as many weights as targets.
-    starts_of = np.arange(len(numbers) + 1) if known[2] is None else known[2].astype(np.int64)
     begin, end = (starts_of[leaf_numbers_of(table)[place[leaf]] + one] for one in (0, 1))
     owner = np.repeat(leaf, end - begin)
     weight = np.concatenate([np.arange(*pair) for pair in zip(begin, end, strict=True)])
-    count, ids = call.s64("n_targets"), np.zeros(len(owner), np.int64) if known[1] is None else known[1][weight]
+    ids = np.zeros(len(owner), np.int64) if known[1] is None else known[1][weight]
     attrs: dict[str, Attr] = {
         "nodes_treeids": tree.tolist(),
         "nodes_nodeids": place.tolist(),

@@ -130,6 +130,7 @@ def convolution_backward_data(
 ) -> NodeValue:
     geometry = _geometry(call)
     known_dims_of(call, geometry.pads_begin, "the padding")
+    known_dims_of(call, geometry.kernel, "the weights")
     wide = known_dims_of(call, geometry.wide, "diff_src")
     narrow = known_dims_of(call, geometry.narrow, "diff_dst")
     windows = [geometry.window(axis) for axis in geometry.axes]
@@ -270,8 +271,8 @@ def max_pool(call: Call, src: NodeValue) -> NodeValue:
 
 def _sizes(call: Call, geometry: PoolGeometry, shape: Shape, data_format: str) -> tuple[int, ...]:
     """The shape of the source as (N, C, X)."""
-    assert shape is not None
-    return known_dims_of(call, (shape[0], channels(shape, data_format), *spatial(shape, data_format)), "the source")
+    dims = known_dims_of(call, shape, "the source")
+    return known_dims_of(call, (dims[0], channels(dims, data_format), *spatial(dims, data_format)), "the source")
 
 
 @composes("MaxPoolBackward")
