@@ -22,6 +22,7 @@ import pytest
 from conftest import LONG, SANITIZED
 
 import onegraph as og
+from onegraph._util import drafts
 
 X = np.linspace(-1, 1, 256, dtype=np.float32).reshape(4, 64)
 END, STOP = -1, -2
@@ -29,6 +30,7 @@ ERRORS = [errno.ENOSPC, errno.EACCES, errno.EINTR, errno.ENOMEM, errno.EIO, errn
 FATES = [*ERRORS, END, STOP]
 N_FATES = len(FATES) if LONG else 1  # of each call
 SOME = 9  # calls of a work
+PATIENCE = 0.5  # seconds that a writer waits for one that is stopped
 DESCRIBED = (og.OneGraphError, MemoryError)
 
 
@@ -171,6 +173,7 @@ def test_each_system_call_may_fail_or_wait(name, tmp_path):
 if __name__ == "__main__":
     title, root = sys.argv[1], Path(sys.argv[2])
     root.mkdir()
+    drafts.lock.__kwdefaults__["wait"] = PATIENCE
     for each in WORKS.values():  # so that no fork imports a module
         each[1](1)(root), each[2](root), each[0](root)
     print(json.dumps(suffer(title, root)))
