@@ -137,5 +137,4 @@ def run_typed(
 
 
 def _type(array: Array, moves: bool) -> int:
-    number = TYPES.get(array.dtype)
-    return MOVED[array.dtype.itemsize] if number is None or (moves and array.dtype.kind != "i") else number
+    return MOVED[array.dtype.itemsize] if moves and array.dtype.kind != "i" else TYPES[array.dtype]

@@ -28,8 +28,8 @@ def convolved(call: Call, arrays: Sequence[Array | None], shape: Shape) -> Array
         arrays: its inputs.
         shape: that of its result.
     """
-    first = [array for array in arrays[:3] if array is not None]
-    if call.schema.kind not in KINDS or len(first) != len(arrays) or any(array.dtype != np.float64 for array in first):
+    first = [array for array in arrays if array is not None]
+    if call.schema.kind not in KINDS or any(array.dtype != np.float64 for array in first):
         return None
     result = np.empty(known_dims(shape))
     if any(array.size == 0 for array in (*first, result)):

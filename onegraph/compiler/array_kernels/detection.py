@@ -11,7 +11,8 @@ import numpy as np
 from ...ir.op import Array
 from ...opset.host.detection import LISTS, windows_of
 from ...opset.schema import Call
-from .arrays import MOST_ELEMENTS, TYPES, dense, is_narrow, is_number, place_for, run, run_typed, wide
+from ...opset.shapes import known_dims
+from .arrays import MOST_ELEMENTS, TYPES, dense, place_for, run, run_typed, wide
 
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
@@ -22,10 +23,9 @@ SUPPRESSED = [TYPES[np.dtype(name)] for name in ("f4", "f4", "i4", "i8")]
 AXES = 3  # of windows, in the kernel
 
 
-def _floats(src: Array) -> bool:
-    """Whether a kernel samples images of this type and size."""
-    is_float = is_narrow(src) or src.dtype in (np.float32, np.float64)
-    return is_float and bool(src.size) and prod(src.shape[2:]) <= MOST_ELEMENTS
+def _is_sampled(src: Array) -> bool:
+    """Whether a kernel samples images of this size."""
+    return bool(src.size) and prod(src.shape[2:]) <= MOST_ELEMENTS
 
 
 def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
@@ -33,7 +33,7 @@ def non_max_suppression(call: Call, arrays: Arrays, results: Sequence[Array]) ->
     boxes, scores, *limits = arrays
     if boxes.dtype == F64:
         return None
-    limit, overlap, least = [limit.item(0) for limit in limits if limit is not None]
+    limit, overlap, least = [limit.item(0) for limit in limits]
     found = kept_boxes(dense(boxes, F32), dense(scores, F32), limit, (overlap, least, call.flag("center")))
     return None if found is None else [found]
 
@@ -70,7 +70,7 @@ def kept_boxes(boxes: Array, scores: Array, limit: int, numbers: Sequence[float]
 def roi_align(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Means or maxima of samples in the cells of boxes."""
     src, boxes, images = arrays
-    if not _floats(src) or not boxes.size:
+    if not _is_sampled(src) or not boxes.size:
         return None
     source = wide(src)
     result = place_for(results, 0, (len(boxes), src.shape[1], call.s64("rows"), call.s64("columns")), source.dtype)
@@ -84,10 +84,10 @@ def max_pool_places(call: Call, arrays: Arrays, results: Sequence[Array]) -> Fou
     """The largest element of each window, and its place."""
     (src,) = arrays
     dims = src.shape[2:]
-    if not (is_number(src) or is_narrow(src)) or not src.size or prod(dims) > MOST_ELEMENTS:
+    if not _is_sampled(src):
         return None
     kernel, strides, dilations, begin, _ = (call.s64s(name) for name in LISTS)
-    counts = [count or 0 for count in windows_of(call, dims)]
+    counts = known_dims(windows_of(call, dims))
     shape, source, lacking = (*src.shape[:2], *counts), wide(src), AXES - len(dims)
     best, places = place_for(results, 0, shape, source.dtype), place_for(results, 1, shape, np.dtype(np.int64))
     if not best.size:
@@ -113,7 +113,7 @@ def max_unpool(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """What each window of a deformable convolution reads."""
     src, offsets, mask = (*arrays, None)[:3]
-    if not _floats(src) or not offsets.size:
+    if not _is_sampled(src) or not offsets.size:
         return None
     source = wide(src)
     ends = [None if array is None else dense(array, source.dtype) for array in (source, offsets, mask)]
@@ -126,7 +126,7 @@ def deform_columns(call: Call, arrays: Arrays, results: Sequence[Array]) -> Foun
 def grid_sample(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Elements of images at the places of a grid."""
     src, grid = arrays
-    if not _floats(src) or not grid.size:
+    if not _is_sampled(src) or not grid.size:
         return None
     source, (batch, channels) = wide(src), src.shape[:2]
     result = place_for(results, 0, (*src.shape[:2], *grid.shape[1:-1]), source.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.op import Array
 from ...opset.schema import Call
-from .arrays import dense, is_narrow, is_number, place_for, run, wide
+from .arrays import dense, is_number, place_for, run, wide
 
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
@@ -22,18 +22,17 @@ REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
 S64 = np.dtype(np.int64)
 SMALL = 1 << 12  # elements, up to which a call of numpy takes less time
 PART = 4096  # of NonZero: elements that are counted together
-SIZES = (1, 2, 4, 8)  # bytes of an element that kernels move
 IN_PLACE = ("src", "indices", "updates")
 
 
 def _axis(call: Call, array: Array) -> int:
-    return call.s64("axis") % max(array.ndim, 1)
+    return call.s64("axis") % array.ndim
 
 
 def gather(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Elements or slices at indices."""
     src, indices = arrays
-    if src.dtype.itemsize not in SIZES or not src.flags.aligned or not src.ndim or not src.size or not indices.size:
+    if not src.flags.aligned or not src.size or not indices.size:
         return None
     if kind == "GatherND":
         batch = call.s64("batch_dims")
@@ -68,10 +67,8 @@ def _check_updates(kind: str, axis: int, src: Array, indices: Array, updates: Ar
 def _check_indices(axis: int, src: Array, indices: Array) -> None:
     """Raise ValueError for indices of elements that lie beyond the source along another axis than their own."""
     limits = [*src.shape]
-    fits = indices.ndim == src.ndim
-    if fits:
-        limits[axis] = max(indices.shape[axis], limits[axis])
-    if not fits or any(dim > most for dim, most in zip(indices.shape, limits, strict=True)):
+    limits[axis] = max(indices.shape[axis], limits[axis])
+    if any(dim > most for dim, most in zip(indices.shape, limits, strict=True)):
         raise ValueError(f"indices: shape {[*indices.shape]}; expected dims of at most {limits}")
 
 
@@ -79,13 +76,7 @@ def scatter(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> 
     """A tensor with updates at indices."""
     src, indices, updates = arrays
     how = REDUCTIONS[call.string("reduction")]
-    if (
-        src.dtype.itemsize not in SIZES
-        or not src.ndim
-        or (how and src.dtype.name not in REDUCED)
-        or not indices.size
-        or not src.size
-    ):
+    if (how and src.dtype.name not in REDUCED) or not indices.size or not src.size:
         return None
     axis = 0 if kind == "ScatterND" else _axis(call, src)
     _check_updates(kind, axis, src, indices, updates)
@@ -110,8 +101,6 @@ def weighted(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The first elements of a sort along an axis, and their places."""
     src, k = arrays
-    if not src.ndim or not (is_number(src) or is_narrow(src)):
-        return None
     axis = _axis(call, src)
     shape = (*src.shape[:axis], int(k.reshape(-1)[0]), *src.shape[axis + 1 :])
     source = wide(src)
@@ -123,8 +112,6 @@ def top_k(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
 def running(kind: str, call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """Sums or products of the elements so far."""
     (src,) = arrays
-    if not src.ndim or not (is_number(src) or is_narrow(src)):
-        return None
     source = wide(src)
     result = place_for(results, 0, src.shape, source.dtype)
     run(kind, [source], [result], [_axis(call, src), call.flag("exclusive"), call.flag("reverse")])
@@ -135,7 +122,7 @@ def non_zero(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The indices of the elements other than 0."""
     (src,) = arrays
     source = src.view(np.uint8) if src.dtype == np.bool_ and src.flags.c_contiguous else src
-    if not src.ndim or src.size < SMALL or not is_number(source):
+    if src.size < SMALL or not is_number(source):
         return None
     source, counts = dense(source), np.empty(-(-src.size // PART), np.int64)
     run("NonZero", [source, counts], [None])
@@ -149,9 +136,7 @@ def compress(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """The slices where a condition holds."""
     src, condition = arrays
     axis = _axis(call, src)
-    if src.dtype.itemsize not in SIZES or not src.size or len(condition) > src.shape[axis]:
-        return None
-    if src[0].nbytes >= LONG and not axis:
+    if not src.size or (src[0].nbytes >= LONG and not axis):
         return None
     places = np.flatnonzero(condition)
     result = np.empty((*src.shape[:axis], len(places), *src.shape[axis + 1 :]), src.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.op import Array
 from ...opset.schema import Call
-from .arrays import MOVED, dense, place_for, run
+from .arrays import dense, place_for, run
 
 Found = Sequence[Array] | None
 Arrays = Sequence[Any]  # of an absent input, None
@@ -19,7 +19,7 @@ MULTIPLIED = frozenset(["float64", "int32", "uint32", "int64", "uint64"])  # the
 def mat_mul(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """A product of matrices of float64, which numpy divides between threads of its own, or of integers."""
     src, weights, bias = (*arrays, None)[:3]
-    if src.dtype.name not in MULTIPLIED or not src.ndim or not weights.ndim or not src.size or not weights.size:
+    if src.dtype.name not in MULTIPLIED or not src.size or not weights.size:
         return None
     first, second = (
         array.swapaxes(-1, -2) if array.ndim > 1 and call.flag(f"transpose_{name}") else array
@@ -42,7 +42,7 @@ def product_numbers(call: Call, *, has_bias: bool) -> list[int]:
 def triangle(call: Call, arrays: Arrays, results: Sequence[Array]) -> Found:
     """One triangle of each matrix, and zeros."""
     (src,) = arrays
-    if src.dtype.itemsize not in MOVED or not src.size:
+    if not src.size:
         return None
     result = place_for(results, 0, src.shape, src.dtype)
     run("Triangle", [dense(src)], [result], [call.flag("upper"), call.s64("offset")], moves=True)

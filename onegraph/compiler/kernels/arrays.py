@@ -22,7 +22,7 @@ from ...opset.schema import Call
 from ...reference.host import CHANGES
 from ..array_kernels.arrays import MOVED, TYPES
 from ..array_kernels.detection import MODES, PADDINGS
-from ..array_kernels.indexing import REDUCED, REDUCTIONS, SIZES
+from ..array_kernels.indexing import REDUCED, REDUCTIONS
 from ..array_kernels.matrices import MULTIPLIED, product_numbers
 from ..ir.step import Step
 from ..ir.value import Value
@@ -31,7 +31,6 @@ from .kernel import COMPILED_ANEW, HOST_OP, NOT_EMPTY, Kernel, call_of, refusal
 
 Values = Sequence[Value]
 REASON = "by onegraph, called without Python"
-INDICES = frozenset([DataType.s32, DataType.s64])
 FEW = 4  # times as many elements of a source with strides as are read, from which on no dense copy is made
 
 
@@ -92,40 +91,33 @@ INDEXED = frozenset(
 )
 
 
+MOVING = kinds.MOVES | {"OneHot"}
+
+
 def _fits(call: Call, kind: str, values: Values) -> str:
     """Why the kernel does not compute an op; empty if it does."""
     src = values[0]
     if not src.shape:
         return "a tensor has no axis"
     if kind in ("GridSample", "WeightedGather"):
-        types = {value.dtype for value in values} - (INDICES if kind in INDEXED else set())
-        is_float = len(types) == 1 and src.dtype in (DataType.f32, DataType.float64)
-        return "" if is_float else "a tensor is neither f32 nor f64"
+        return "" if src.dtype in (DataType.f32, DataType.float64) else "a tensor is neither f32 nor f64"
     if kind in INDEXED:
         return _fits_indices(call, kind, values)
     if kind == "MatMul":
         return _fits_product(values)
-    if kind in kinds.MOVES:
-        return "" if src.dtype.numpy.itemsize in SIZES else "a data type that C lacks"
     if kind in REDUCING:
         if src.dtype.numpy.name not in REDUCED:
             return "a data type that C lacks"
         return "the axes are not known" if reduced_axes(call) is None else ""
-    if kind == "OneHot":
-        return (
-            "" if src.dtype.numpy in TYPES and values[2].dtype.numpy.itemsize in SIZES else "a data type that C lacks"
-        )
-    return "" if src.dtype.numpy in TYPES else "a data type that C lacks"
+    return "" if kind in MOVING or src.dtype.numpy in TYPES else "a data type that C lacks"
 
 
 def _fits_indices(call: Call, kind: str, values: Values) -> str:
     src, indices, *rest = values
-    if src.dtype.numpy.itemsize not in SIZES or indices.dtype not in INDICES:
-        return "a data type that C lacks"
     if kind == "GatherND" and (batch := call.s64("batch_dims")) and src.shape[:batch] != indices.shape[:batch]:
         return "shapes do not fit"
     reads_few = present(prod(values[-1].shape)) * FEW < present(prod(src.shape))
-    if not src.dense and reads_few and not kind.startswith("Scatter"):
+    if not src.dense and reads_few:
         return "the source has strides, and few of its elements are read"
     reduces = kind.startswith("Scatter") and call.string("reduction") != "none"
     if reduces and src.dtype.numpy.name not in REDUCED:
@@ -133,7 +125,7 @@ def _fits_indices(call: Call, kind: str, values: Values) -> str:
     if kind.endswith("Elements"):
         axis = _axis(call, values)
         pairs = [pair for at, pair in enumerate(zip(indices.shape, src.shape, strict=True)) if at != axis]
-        if any(dim > most for dim, most in pairs) or (len(rest) > 1 and rest[0].shape != indices.shape):
+        if any(dim > most for dim, most in pairs):
             return "shapes do not fit"
     elif kind == "ScatterND":
         expected = *indices.shape[:-1], *src.shape[indices.shape[-1] :]
@@ -146,7 +138,7 @@ def _fits_product(values: Values) -> str:
     src, weights, *bias, dst = values
     if src.dtype.numpy.name not in MULTIPLIED:
         return "a data type that C lacks"
-    if not weights.shape or any(one.shape != dst.shape[-1:] or len(weights.shape) < 2 for one in bias):
+    if any(one.shape != dst.shape[-1:] or len(weights.shape) < 2 for one in bias):
         return "shapes do not fit"
     return ""
 
@@ -171,12 +163,12 @@ def _numbers(step: Step) -> dict[str, object]:
     kind, call, op = step.op.kind, call_of(step), step.op
     ends = [tensor for tensor in (*op.inputs[: RECORDS[kind].n_read], *op.outputs) if tensor is not None]
     is_replaced = call.schema.has_attribute("reduction") and call.string("reduction") == "none"
-    moves = kind in (*kinds.MOVES, "OneHot") or is_replaced
+    moves = kind in MOVING or is_replaced
     types = []
     for place, tensor in enumerate(ends):
         dtype = tensor.dtype.numpy
         is_indices = place == (1 if kind in INDEXED else 0 if kind == "OneHot" else None)
-        types.append(TYPES[dtype] if dtype in TYPES and (is_indices or not moves) else MOVED[dtype.itemsize])
+        types.append(TYPES[dtype] if is_indices or not moves else MOVED[dtype.itemsize])
     numbers = NUMBERS[kind](call, ends)  # type: ignore[arg-type]
     numbers = [number if is_whole(number) else int(number) for number in numbers]  # open sizes stay
     contents = [len(numbers), *numbers, *types, *_letters(kind), *_letters(f"{kind} {op.name!r}")]
