@@ -20,6 +20,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from helpers import drawn_steps
 from helpers.graphs import graph_of_case
 from helpers.kept_graphs import kept_graphs
 from helpers.near_graphs import near
@@ -330,6 +331,10 @@ def made(name):
         for kind, found in questions():
             lines.setdefault(kind, []).extend(found)
         return lines
+    if name == "chosen":
+        for kind, number in drawn_steps.graphs(os.environ["ONEDNN_MAX_CPU_ISA"]):
+            lines.setdefault(kind, []).extend(drawn_steps.lines(lines_of, kind, number))
+        return lines
     first = {"opens": True} if name == opened.__name__ else {}
     for number, (kind, graph) in enumerate(MATERIAL[name]()):
         beside = Random(f"{kind} {number}")
@@ -343,8 +348,8 @@ def made(name):
 
 # The materials of each instruction set.
 CHOSEN = {
-    "AVX2": [*MATERIAL, "questions"],
-    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions"],
+    "AVX2": [*MATERIAL, "questions", "chosen"],
+    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions", "chosen"],
 }
 
 

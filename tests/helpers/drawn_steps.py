@@ -1,0 +1,252 @@
+"""Graphs drawn by number for the record of steps: those of its materials with some changes, and options for each.
+
+The numbers that are kept stand in tests/recorded/chosen_steps.txt, by instruction set and by what is drawn: those that
+decide conditions of the compiler which no other graph of a record decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+import onegraph as og
+from onegraph.errors import OneGraphError
+from onegraph.ir.op import LogicalTensor, Op
+from onegraph.opset.editions.registry import edition
+
+from .near_graphs import CHANGES, changed
+
+CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_steps.txt"
+SPECIAL = 0, -1, np.inf, np.nan, 1e-30, 200
+FURTHER = (
+    "left out", "rounded", "behind", "read", "fixed", "contents", "gaps", "resized", "type", "axes", "codes", "joined"
+)  # fmt: skip
+
+
+def chosen(isa: str) -> dict[str, list[int]]:
+    """The numbers that are kept for an instruction set, by name."""
+    found = {}
+    for line in CHOSEN.read_text().splitlines():
+        whole, _, numbers = line.rpartition(": ")
+        if whole.partition(": ")[0] == isa:
+            found[whole.partition(": ")[2]] = [*map(int, numbers.split())]
+    return found
+
+
+class Copy:
+    """A graph that is copied, with a change that is drawn.
+
+    Args:
+        source: the graph.
+        change: one of FURTHER.
+        drawn: what decides where and how.
+    """
+
+    def __init__(self, source: og.Graph, change: str, drawn: Random) -> None:
+        self._source, self._change, self._drawn = source, change, drawn
+        self._new, self._made = og.Graph(), dict[int, LogicalTensor]()
+        self._new._roundings = source._roundings
+        self._place = drawn.randrange(len(source.ops))
+        self._dims = self._dims_to_change()
+
+    def made(self) -> og.Graph:
+        """The changed graph."""
+        fixed = [one for one in self._source._tensors if one.value is not None]
+        given = [*self._source.inputs.values()]
+        one = self._drawn.choice(given if self._change in ("fixed", "gaps", "axes") and given else fixed or given)
+        for tensor in self._source._tensors:
+            if tensor.value is not None or self._source.inputs.get(tensor.name) is tensor:
+                self._made[tensor.id] = self._end(tensor, is_chosen=tensor is one)
+        for number, op in enumerate(self._source.ops):
+            self._copy(op, is_chosen=number == self._place)
+        for name, tensor in self._source.outputs.items():
+            self._new.output(name, self._made[tensor.id])
+        return self._new
+
+    def _dims_to_change(self) -> dict[int, int]:
+        if self._change != "resized":
+            return {}
+        dims = sorted({dim for one in self._source._tensors for dim in one.shape or () if dim})
+        old = self._drawn.choice(dims or [1])
+        return {old: self._drawn.choice((1, old + 1, 2 * old, max(1, old // 2), 64, 16, 0))}
+
+    def _resized(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return tuple([dim if dim is None else self._dims.get(dim, dim) for dim in shape])
+
+    def _typed(self, dtype: og.DataType) -> og.DataType:
+        return og.bf16 if self._change == "type" and dtype is og.f32 else dtype
+
+    def _end(self, tensor: LogicalTensor, *, is_chosen: bool) -> LogicalTensor:
+        """An input or a constant."""
+        drawn, dtype, name = self._drawn, self._typed(tensor.dtype), tensor.name.replace(".", "_")
+        shape = self._resized(tensor.shape)
+        if tensor.value is not None:
+            is_place = tensor.value.dtype.kind == "i" and tensor.dtype in (og.s64, og.s32)
+            value = np.array(tensor.value) if is_place else np.resize(tensor.value, shape)
+            if is_chosen and self._change == "contents":
+                number = drawn.choice(SPECIAL)
+                with np.errstate(all="ignore"):
+                    other = np.nan_to_num(number, nan=1, posinf=2) if value.dtype.kind in "iu" else number
+                    if drawn.random() < 0.5:
+                        value.ravel()[:1] = np.asarray(other).astype(value.dtype)
+                    else:
+                        value[...] = np.asarray(other).astype(value.dtype)
+            return self._new.constant(value.astype(dtype.numpy), dtype=dtype, name=tensor.name)
+        if is_chosen and self._change == "fixed" and None not in shape:
+            numbers = (np.arange(int(np.prod(shape))) % 7 + 1).reshape(shape)
+            return self._new.constant(numbers.astype(dtype.numpy), dtype=dtype, name=tensor.name)
+        strides = None
+        if is_chosen and self._change == "gaps" and shape and None not in shape:
+            order = [*range(len(shape))]
+            if drawn.random() < 0.5:
+                drawn.shuffle(order)
+            step, steps, gap = 1, [0] * len(shape), drawn.choice((0, 0, 1))
+            for axis in reversed(order):
+                steps[axis], step = step, step * (max(shape[axis], 1) + gap)
+            strides = tuple(steps)
+        if is_chosen and self._change == "axes":
+            shape = drawn.choice(((1, *shape), shape[1:], (), shape[-1:], (*shape[:-1], 1)))
+        return self._new.input(name, dtype, shape, strides=strides)
+
+    def _copy(self, op: Op, *, is_chosen: bool) -> None:
+        new, drawn, change = self._new, self._drawn, self._change if is_chosen else ""
+        ends = [None if one is None else self._made[one.id] for one in op.inputs]
+        attrs = {name: self._attribute(name, one) for name, one in op.attrs.items()}
+        place = drawn.randrange(len(ends)) if ends else 0
+        if change == "left out":
+            like = [one for one in ends if one is not None and one.dtype is op.outputs[0].dtype]
+            like = [one for one in like if one.shape == op.outputs[0].shape] or like
+            if like and len(op.outputs) == 1:
+                self._made[op.outputs[0].id] = drawn.choice(like)
+                return
+        if change == "rounded" and ends and ends[place] is not None and ends[place].dtype is og.f32:
+            ends[place] = new.type_cast(new.type_cast(ends[place], dtype=og.bf16), dtype=og.f32)
+        if change == "codes" and ends and ends[place] is not None and ends[place].dtype is og.f32:
+            codes = new.quantize(
+                ends[place], scales=[0.5], zps=[drawn.choice((0, 3))], dtype=drawn.choice(("u8", "s8"))
+            )
+            ends[place] = new.dequantize(codes, scales=[0.5], zps=[drawn.choice((0, 3))])
+        if change == "joined" and len(ends) > 1:
+            ends[1] = ends[0]
+        types = tuple([self._typed(one.dtype) for one in op.outputs])
+        names = [one.name for one in op.outputs]
+        results = new._add_op(edition(op.edition), op.kind, attrs, ends, types, name=op.name, names=names)
+        if change == "read":
+            new.output("also", drawn.choice((new.relu, new.square))(results[0]))
+        if change == "behind":
+            results = (self._behind(results[0]), *results[1:])
+        self._made.update(zip((one.id for one in op.outputs), results, strict=True))
+
+    def _attribute(self, name: str, value: object) -> object:
+        return [*self._resized(value)] if name == "shape" and isinstance(value, (list, tuple)) else value
+
+    def _behind(self, x: LogicalTensor) -> LogicalTensor:
+        """A result with one more op behind it, of the same shape."""
+        new, rank = self._new, len(x.shape)
+        row = np.arange(1, 1 + (x.shape[-1] or 1) if rank else 2).astype(x.dtype.numpy)
+        kind = self._drawn.choice(
+            ("relu", "tanh", "twice", "row", "add", "minus", "reshape", "turned", "scalar", "given")
+        )
+        if kind in ("relu", "tanh"):
+            return getattr(new, kind)(x)
+        if kind == "reshape":
+            y = new.static_reshape(x, shape=[-1], special_zero=False)
+            return new.static_reshape(y, shape=[*x.shape], special_zero=False)
+        if kind == "turned" and rank > 1:
+            order = [*range(rank - 2), rank - 1, rank - 2]
+            return new.static_transpose(new.static_transpose(x, order=order), order=order)
+        if kind == "scalar":
+            return new.multiply(x, new.input("factor", x.dtype, ()))
+        if kind == "given":
+            return new.add(x, new.input("given", x.dtype, x.shape))
+        number = new.constant(np.asarray(2).astype(x.dtype.numpy), dtype=x.dtype)
+        constant = new.constant(row, dtype=x.dtype)
+        if kind == "twice":
+            return new.multiply(x, number)
+        return {"row": new.multiply, "add": new.add, "minus": new.subtract}.get(kind, new.divide)(x, constant)
+
+
+def other(graph: og.Graph, drawn: Random) -> og.Graph:
+    """A graph with up to three changes, as far as it stays a valid one."""
+    for _ in range(drawn.choice((0, 1, 1, 1, 2, 2, 3))):
+        change = drawn.choice((*CHANGES, *FURTHER, *FURTHER, "opened"))
+        try:
+            if graph.ops:
+                graph = Copy(graph, change, drawn).made() if change in FURTHER else changed(graph, change, drawn)
+        except (OneGraphError, ValueError, TypeError, IndexError, OverflowError):  # a change that does not fit
+            continue
+    return graph
+
+
+def options_of(drawn: Random) -> dict[str, object]:
+    """Options of a compilation."""
+    return {
+        "opens": drawn.random() < 0.5,
+        "reproducible": drawn.random() < 0.15,
+        "fpmath_mode": "bf16" if drawn.random() < 0.1 else "strict",
+        "finite_math": drawn.random() < 0.15,
+        "policy": "debug" if drawn.random() < 0.05 else "fusion",
+        "repeats": drawn.random() < 0.15,
+    }
+
+
+@cache
+def listed(name: str) -> list[og.Graph]:
+    """The graphs of a material of the record, or those that other tests have compiled."""
+    from compiler import test_recorded_steps as steps
+
+    from .kept_graphs import kept_graphs
+
+    if name == "kept":
+        return [graph for _, graph, _ in kept_graphs()]
+    return [graph for _, graph in steps.MATERIAL[name]()]
+
+
+@cache
+def makers() -> dict[str, Callable[[Random], og.Graph]]:
+    """What is drawn, by name."""
+    from onegraph.testing.cases import CASES
+    from tests.fuzz.blocks import random_block_recipe
+    from tests.fuzz.quantized import random_quantized_recipe
+    from tests.fuzz.recipe import build
+    from tests.fuzz.training import random_training_recipe
+
+    from . import host_cases
+    from .graphs import graph_of_case
+    from .pass_graphs.opened import COUNTS
+
+    def of_list(name: str) -> Callable[[Random], og.Graph]:
+        return lambda drawn: drawn.choice(listed(name))
+
+    def of_recipe(make: Callable[[Random], object]) -> Callable[[Random], og.Graph]:
+        return lambda drawn: build(make(drawn))[0]
+
+    found = {name: of_list(name) for name in ("planned", "attended", "taken", "in_codes", "trained", "kept")}
+    found |= {f"opened {make.__name__}": make for make in COUNTS}
+    recipes = random_block_recipe, random_quantized_recipe, random_training_recipe
+    found |= {make.__name__: of_recipe(make) for make in recipes}
+    every = [*host_cases.cases()]
+    return found | {
+        "case": lambda drawn: graph_of_case(drawn.choice(CASES)),
+        "host case": lambda drawn: host_cases.graph_of(drawn.choice(every))[0],
+    }
+
+
+def lines(steps_of: Callable[..., list[str]], name: str, number: int) -> list[str]:
+    """The lines of the steps of a graph; none where the number makes no graph."""
+    drawn = Random(f"{name} {number}")
+    try:
+        graph = makers()[name](drawn)
+    except OneGraphError:
+        return []
+    return steps_of(other(graph, drawn), **options_of(drawn))
+
+
+def graphs(isa: str) -> Iterator[tuple[str, int]]:
+    """The names and numbers that are kept."""
+    for name, numbers in chosen(isa).items():
+        yield from ((name, number) for number in numbers)
