@@ -5,7 +5,7 @@ Each refuses the shapes that the rules of the op refuse, as the ranks of the inp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..compiler.array_kernels.arrays import MOST_ELEMENTS, dense
 from ..compiler.array_kernels.detection import kept_boxes
-from ..ir.op import Op
+from ..ir.op import LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
 
@@ -56,8 +56,8 @@ ADD_UP: Direct = np.add.reduce
 EXTREMES = {"ReduceMax": np.maximum, "ReduceMin": np.minimum}
 
 
-def _gather(op: Op) -> Direct:
-    return partial(_taken, axis=op.attrs.get("axis", 0))
+def _gather(op: Op) -> Direct | None:
+    return partial(_taken, axis=op.attrs.get("axis", 0)) if _rank(op) else None
 
 
 def _taken(src: Any, indices: Any, axis: Any) -> Any:
@@ -77,38 +77,43 @@ def _squeeze(op: Op) -> Direct:
 def _unsqueeze(op: Op) -> Direct | None:
     axes: Any = op.attrs["axes"]
     rank = _rank(op) + len(axes)
-    new = {axis % rank for axis in axes} if rank else set[int]()
+    new = {axis % rank for axis in axes if -rank <= axis < rank}
     places = tuple([None if axis in new else slice(None) for axis in range(rank)])
-    return lambda src: src[places]
+    return (lambda src: src[places]) if len(new) == len(axes) else None
 
 
-def _transpose(op: Op) -> Direct | None:
+def _transpose(op: Op) -> Direct:
     order: Any = op.attrs["order"]
     return lambda src: src.transpose(order or None)
 
 
 def _reshape(op: Op) -> Direct | None:
-    wanted = op.inputs[1]
-    shape = None if wanted is None or wanted.value is None else tuple(wanted.value.tolist())
-    return None if shape is None or 0 in shape else lambda src, _: src.reshape(shape)
+    value = _end(op, 1).value
+    assert value is not None  # else the rules are asked
+    shape = tuple(value.tolist())
+    return None if 0 in shape else lambda src, _: src.reshape(shape)
 
 
 def _slice(op: Op) -> Direct | None:
-    """Along axes that are known, forwards: as Python counts."""
-    ends, rank = op.inputs[1:], _rank(op)
-    axes, steps = (*[None if end is None else end.value for end in ends[2:]], None, None)[:2]
-    count = len(ends[0].shape or ()) and (ends[0].shape or (0,))[0] if ends[0] is not None else None
-    if count is None or (steps is not None and min(steps.tolist(), default=1) < 1):
+    """Along axes that are known, forwards: as Python counts. An end beyond an axis is no mistake."""
+    shape: Any = _end(op, 1).shape
+    if shape != _end(op, 2).shape or [*map(type, shape)] != [int]:
         return None
-    along = [axis % rank for axis in (range(count) if axes is None else axes.tolist())]
-    strides = [1] * count if steps is None else steps.tolist()
-    if len({*along}) < count:
+    rank, (count,) = _rank(op), shape
+    axes, steps = [*range(count)], [1] * count
+    for given, end in zip((axes, steps), op.inputs[3:], strict=False):
+        if end is not None:
+            if end.value is None:
+                return None
+            given[:] = end.value.tolist()
+    along = [axis % rank for axis in axes if -rank <= axis < rank]
+    if len({*along}) < count or any(step < 1 for step in steps):
         return None
     plain = [slice(None)] * rank
 
     def sliced(src: Any, starts: Any, ends: Any, *_: Any) -> Any:
         places = plain.copy()
-        for axis, start, end, step in zip(along, starts.tolist(), ends.tolist(), strides, strict=True):
+        for axis, start, end, step in zip(along, starts.tolist(), ends.tolist(), steps, strict=True):
             places[axis] = slice(start, end, step)
         return src[tuple(places)]
 
@@ -116,10 +121,8 @@ def _slice(op: Op) -> Direct | None:
 
 
 def _cast(op: Op) -> Direct | None:
-    src, dtype = op.inputs[0], op.outputs[0].dtype.numpy
-    if src is None or {src.dtype.numpy.kind, dtype.kind} - {*"iufb"}:
-        return None
-    return lambda src: src.astype(dtype)
+    src, dtype = _end(op, 0), op.outputs[0].dtype.numpy
+    return None if {src.dtype.numpy.kind, dtype.kind} - {*"iufb"} else lambda src: src.astype(dtype)
 
 
 def _shape(op: Op) -> Direct:
@@ -138,30 +141,28 @@ def _expand(op: Op) -> Direct:
 
 
 def _replace_nan(op: Op) -> Direct | None:
-    src, value = op.inputs[:2]
-    if src is None or value is None or src.dtype.numpy not in (np.float32, np.float64) or value.shape != ():
+    if _end(op, 0).dtype is not DataType.f32 or _end(op, 1).shape != ():
         return None
     return lambda src, value: np.where(np.isnan(src), value, src)
 
 
 def _range(op: Op) -> Direct | None:
     """Integers up to a limit."""
-    if any(end is None or end.dtype is not DataType.s64 or end.shape != () for end in op.inputs):
+    if _forms(op.inputs) != [(DataType.s64, 0)] * 3:
         return None
     return lambda start, limit, step: np.arange(start.item(), limit.item(), step.item())
 
 
 def _non_zero(op: Op) -> Direct | None:
-    src = op.inputs[0]
-    return None if src is None or not src.shape else lambda src: np.array(src.nonzero(), np.int64)
+    return (lambda src: np.array(src.nonzero(), np.int64)) if _rank(op) else None
 
 
 def _extreme(op: Op) -> Direct | None:
     """The largest or smallest numbers along axes that are known, of which there are some."""
-    src, axes, keep = op.inputs[0], op.attrs.get("axes"), bool(op.attrs.get("keep_dims", False))
-    if src is None or src.dtype.numpy.kind not in "iuf" or src.dtype.numpy.itemsize == 2 or not axes or op.inputs[1:]:
+    axes, keep = op.attrs.get("axes"), bool(op.attrs.get("keep_dims", False))
+    dtype: Any = _end(op, 0).dtype.numpy
+    if dtype.kind not in "iuf" or dtype.itemsize == 2 or not axes or op.inputs[1:]:
         return None
-    dtype: Any = src.dtype.numpy
     limits = np.iinfo(dtype) if dtype.kind != "f" else None
     lowest = op.kind == "ReduceMax"
     start = (limits.min if lowest else limits.max) if limits else (-np.inf if lowest else np.inf)
@@ -192,7 +193,7 @@ def _sum(op: Op) -> Direct | None:
 
 def _matmul(op: Op) -> Direct | None:
     """A product of two matrices of f32, rounded once."""
-    if not _is_single(op) or any(tensor is None or len(tensor.shape or ()) != 2 for tensor in op.inputs[:2]):
+    if _forms(op.inputs) != [(DataType.f32, 2)] * 2:
         return None
     turned = [bool(op.attrs.get(name, False)) for name in ("transpose_a", "transpose_b")]
 
@@ -200,44 +201,50 @@ def _matmul(op: Op) -> Direct | None:
         first, second = src.astype(np.float64), weights.astype(np.float64)
         return np.matmul(first.T if turned[0] else first, second.T if turned[1] else second).astype(np.float32)
 
-    return None if op.inputs[2:] else computed
+    return computed
 
 
 def _compress(op: Op) -> Direct | None:
-    src, condition = op.inputs
     axis: Any = op.attrs.get("axis", 0)
-    if not _rank(op) or condition is None or len(condition.shape or ()) != 1 or src is None:
+    if not _rank(op) or len(_end(op, 1).shape or ()) != 1:
         return None
     return lambda src, condition: src.compress(condition, axis)
 
 
 def _suppression(op: Op) -> Direct | None:
     """The boxes of f32 that stay, for limits that are known."""
-    boxes, scores, *limits = op.inputs
-    known = [
-        limit.value.item()
-        for limit in limits
-        if limit is not None and limit.value is not None and limit.value.size == 1
-    ]
-    ends = boxes, scores
-    if len(known) < len(limits) or any(end is None or end.dtype is not DataType.f32 for end in ends) or _rank(op) != 3:
+    values = [limit.value for limit in op.inputs[2:] if limit is not None]
+    known = [value.item() for value in values if value is not None and value.size == 1]
+    if len(known) < len(values) or _forms(op.inputs[:2]) != [(DataType.f32, 3)] * 2:
         return None
     limit, *numbers = known
     numbers.append(bool(op.attrs.get("center", False)))
 
     def kept(boxes: Any, scores: Any, *_: Any) -> Any:
         count, width = boxes.shape[1:]
-        if width != 4 or scores.ndim != 3 or scores.shape[::2] != boxes.shape[:2] or count > MOST_ELEMENTS:
+        if width != 4 or scores.shape[::2] != boxes.shape[:2] or count > MOST_ELEMENTS:
             raise ValueError(f"{count} boxes of {width} numbers, and scores of shape {scores.shape}")
         return kept_boxes(dense(boxes), dense(scores), limit, numbers)
 
     return kept
 
 
+def _end(op: Op, place: int) -> LogicalTensor:
+    """An input that no op lacks."""
+    end = op.inputs[place]
+    assert end is not None
+    return end
+
+
+def _forms(tensors: Sequence[LogicalTensor | None]) -> list[tuple[DataType, int | None]]:
+    """The data types and ranks of tensors."""
+    ends = [tensor for tensor in tensors if tensor is not None]
+    return [(end.dtype, None if end.shape is None else len(end.shape)) for end in ends]
+
+
 def _rank(op: Op) -> int:
     """The rank of the first input."""
-    src = op.inputs[0]
-    return 0 if src is None else len(src.shape or ())
+    return len(_end(op, 0).shape or ())
 
 
 MAKERS: dict[str, Maker] = {
@@ -266,14 +273,17 @@ MAKERS: dict[str, Maker] = {
 BASE_MAKERS: dict[str, Maker] = {"MatMul": _matmul, "ReduceSum": _sum, "StaticReshape": _static_reshape}
 # Host ops whose function here refuses what their rules refuse, which their numpy function does not for all forms.
 CHECKED = frozenset(
-    [kind for kind, make in MAKERS.items() if make in (_compress, _expand, _non_zero, _range, _extreme, _suppression)]
+    [
+        kind
+        for kind, make in MAKERS.items()
+        if make in (_compress, _expand, _extreme, _gather, _non_zero, _range, _slice, _suppression, _unsqueeze)
+    ]
 )
 
 
 def _is_single(op: Op, count: int | None = None) -> bool:
     """Whether the results and the inputs, or the first ``count`` of them, are f32."""
-    tensors = (*op.inputs[:count], *op.outputs)
-    return all(tensor is not None and tensor.dtype is DataType.f32 for tensor in tensors)
+    return {tensor.dtype for tensor in (*op.inputs[:count], *op.outputs) if tensor is not None} == {DataType.f32}
 
 
 def is_exact(op: Op) -> bool:
@@ -297,4 +307,4 @@ def direct(op: Op) -> Direct | None:
         for tensor in op.inputs
         if tensor is not None
     }
-    return UFUNCS.get(op.kind) if kinds <= {*"iufb"} else None
+    return UFUNCS.get(op.kind) if kinds.issubset("iufb") else None

@@ -126,11 +126,6 @@ def _is_refused_by_numpy(op: Op) -> bool:
     if op.kind not in REFUSED_BY_NUMPY:
         return False
     decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
-    if op.kind == "Slice":  # an end beyond an axis is no mistake
-        ends = [tensor for tensor in decided[:2] if tensor is not None]
-        return all(tensor.shape == ends[0].shape != (None,) for tensor in ends) and all(
-            tensor is None or tensor.value is not None for tensor in decided[2:]
-        )
     return all(tensor is None or tensor.value is not None for tensor in decided)
 
 

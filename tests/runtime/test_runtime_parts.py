@@ -18,6 +18,7 @@ from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
 from onegraph.runtime import (
     bound_run,
+    direct_ops,
     equal_bits,
     kept_constants,
     open_programs,
@@ -32,11 +33,12 @@ from onegraph.runtime import (
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.compile_options import CompileOptions
 from onegraph.runtime.compiled_program import CompiledProgram
+from onegraph.runtime.direct_ops import direct
 from onegraph.runtime.equal_bits import _numbers, agrees
 from onegraph.runtime.growing import SMALL, Growing
 from onegraph.runtime.joining import reason_of
 from onegraph.runtime.kept_partitions import NotKeptError
-from onegraph.runtime.op_by_op import OFTEN, OpByOp, _is_refused_by_numpy, _ranked
+from onegraph.runtime.op_by_op import OFTEN, ExaminedOp, OpByOp, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_parameters import Parameters
 from onegraph.runtime.open_program import OpenProgram, _has_bytes_of, _is_like
 from onegraph.runtime.open_programs import MOST, MOST_FAILURES, MOST_UNUSED, OpenPrograms
@@ -63,14 +65,16 @@ def numbers(*given):
     return np.array(given, np.int64)
 
 
-def op_of(kind, ends, attrs, edition):
+def op_of(kind, ends, attrs, edition, **more):
     """An op whose inputs are arrays, None, or data types and shapes of inputs of a graph."""
     graph = og.Graph()
     given = [
-        graph.constant(end, dtype="s64") if isinstance(end, np.ndarray) else end and graph.input(f"x{place}", *end)
+        graph.constant(end, dtype="s64" if np.asarray(end).dtype == np.int64 else "f32")
+        if hasattr(end, "ndim")
+        else end and graph.input(f"x{place}", *end)
         for place, end in enumerate(ends)
     ]
-    graph.op(kind, given, attrs, **({"edition": HOST} if edition else {}))
+    graph.op(kind, given, attrs, **({"edition": HOST} if edition else {}), **more)
     return graph.ops[-1]
 
 
@@ -111,6 +115,118 @@ REFUSED = [
 @pytest.mark.parametrize(("kind", "is_host", "ends", "attrs", "refuses"), REFUSED)
 def test_ops_whose_shapes_numpy_examines(kind, is_host, ends, attrs, refuses):
     assert _is_refused_by_numpy(op_of(kind, ends, attrs, is_host)) is refuses
+
+
+ALL = ("boolean", None)
+BOXES, LIMITS = [("f32", (None, None, 4)), ("f32", (None, None, None))], [np.array(5), F32([0.5]), F32(0.1)]
+# By op: whether it is a host op, the inputs, the attributes, and whether one call of numpy computes it.
+DIRECT = [
+    ("Add", False, [ROW, ROW], {}, True),
+    ("Add", False, [ROW, ROW], {"auto_broadcast": "none"}, False),
+    ("Add", False, [("bf16", (None,)), ("bf16", (None,))], {}, False),
+    ("Exp", False, [ROW], {}, False),
+    ("MatMul", False, [ROWS, ROWS], {"transpose_b": True}, True),
+    ("MatMul", False, [ROW, ROWS], {"transpose_b": True}, False),
+    ("MatMul", False, [ROWS, ("f32", (1, 3, 3))], {}, False),
+    ("MatMul", False, [ROWS, ROWS, ROW], {"transpose_b": True}, False),
+    ("MatMul", False, [("bf16", (2, 2)), ("bf16", (2, 2))], {}, False),
+    ("MatMul", False, [ANY, ANY], {}, False),
+    ("ReduceSum", False, [ROWS], {"axes": (1,)}, True),
+    ("ReduceSum", False, [ROWS, ("s32", (1,))], {}, True),
+    ("ReduceSum", False, [ROWS], {"axes": ()}, False),
+    ("ReduceSum", False, [("bf16", (None, 3))], {"axes": (1,)}, False),
+    ("StaticReshape", False, [ROWS], {"shape": (-1,), "special_zero": False}, True),
+    ("StaticReshape", False, [ROWS], {"shape": (0, 3), "special_zero": True}, False),
+    ("Unsqueeze", True, [NUMBER], {"axes": ()}, True),
+    ("Unsqueeze", True, [NUMBER], {"axes": (-1,)}, True),
+    ("Unsqueeze", True, [ANY], {"axes": (1,)}, False),
+    ("Gather", True, [ROWS, ONE], {"axis": 0}, True),
+    ("Gather", True, [ANY, ONE], {"axis": 0}, False),
+    ("Reshape", True, [ROWS, numbers(-1)], {}, True),
+    ("Reshape", True, [ROWS, numbers(0, 3)], {}, False),
+    ("Cast", True, [ROW], {"dtype": "s8"}, True),
+    ("Cast", True, [ROW], {"dtype": "bf16"}, False),
+    ("Cast", True, [("bf16", (None,))], {"dtype": "f32"}, False),
+    ("ReplaceNaN", True, [ROW, ("f32", ())], {}, True),
+    ("ReplaceNaN", True, [ROW, ("f32", (1,))], {}, False),
+    ("ReplaceNaN", True, [("f16", (None,)), ("f16", ())], {}, False),
+    ("Range", True, [NUMBER, NUMBER, NUMBER], {}, True),
+    ("Range", True, [NUMBER, NUMBER, ONE], {}, False),
+    ("Range", True, [("s32", ()), ("s32", ()), ("s32", ())], {}, False),
+    ("NonZero", True, [ANY], {}, False),
+    ("ReduceMax", True, [("s8", (None, 3))], {"axes": (1,)}, True),
+    ("ReduceMin", True, [("u8", (None, 3))], {"axes": (1,)}, True),
+    ("ReduceMin", True, [ROWS], {"axes": (1,)}, True),
+    ("ReduceMax", True, [("f16", (None, 3))], {"axes": (1,)}, False),
+    ("ReduceMax", True, [("boolean", (None, 3))], {"axes": (1,)}, False),
+    ("ReduceMax", True, [ROWS], {"axes": ()}, False),
+    ("ReduceMax", True, [ROWS, ONE], {"axes": (1,)}, False),
+    ("Compress", True, [ROWS, ("boolean", (None,))], {"axis": 1}, True),
+    ("Compress", True, [ANY, ("boolean", (None,))], {"axis": 0}, False),
+    ("Compress", True, [ROWS, ALL], {"axis": 0}, False),
+    ("Equal", True, [("s8", (None,)), ("s8", (None,))], {}, True),
+    ("Equal", True, [("f16", (None,)), ("f16", (None,))], {}, False),
+    ("Slice", True, [ROWS, ("s64", (2,)), ("s64", (2,)), numbers(0, -1), numbers(1, 2)], {}, True),
+    ("Slice", True, [ROWS, ("s64", (2,)), ("s64", (2,)), numbers(1, -1)], {}, False),
+    ("Slice", True, [ROWS, ONE, ONE, numbers(-2)], {}, True),
+    ("Slice", True, [ANY, ONE, ONE, numbers(-1)], {}, False),
+    ("Slice", True, [ROWS, ONE, ONE, numbers(0), numbers(-1)], {}, False),
+    ("Slice", True, [ROWS, ("s64", (0,)), ("s64", (0,))], {}, True),
+    ("Slice", True, [ROWS, ("s64", (None,)), ("s64", (None,))], {}, False),
+    ("NonMaxSuppression", True, [*BOXES, *LIMITS], {}, True),
+    ("NonMaxSuppression", True, [*BOXES, np.array([5, 6]), *LIMITS[1:]], {}, False),
+    ("NonMaxSuppression", True, [*BOXES, NUMBER, *LIMITS[1:]], {}, False),
+    ("NonMaxSuppression", True, [("f32", None), BOXES[1], *LIMITS], {}, False),
+    ("NonMaxSuppression", True, [BOXES[0], ("f32", None), *LIMITS], {}, False),
+    ("NonMaxSuppression", True, [("f16", (1, 2, 4)), ("f16", (1, 1, 2)), *LIMITS[:1], *LIMITS[1:]], {}, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "is_host", "ends", "attrs", "is_direct"), DIRECT)
+def test_ops_that_one_call_of_numpy_computes(kind, is_host, ends, attrs, is_direct):
+    more = {"dtype": attrs["dtype"]} if "dtype" in attrs else {}
+    attrs = {name: value for name, value in attrs.items() if name not in more}
+    assert (direct(op_of(kind, ends, attrs, is_host, **more)) is not None) is is_direct
+
+
+# Ops of unknown ranks whose rules refuse what numpy computes, or counts otherwise: the inputs, attributes and arrays.
+UNRANKED = [
+    ("Slice", [ANY, ONE, ONE], {}, [F32(1), numbers(0), numbers(1)]),
+    ("Slice", [ANY, ONE, ONE, numbers(2)], {}, [np.ones((3, 3), F32), numbers(0), numbers(1), numbers(2)]),
+    ("Slice", [ANY, ONE, ONE, numbers(-3)], {}, [np.ones((3, 3), F32), numbers(0), numbers(1), numbers(-3)]),
+    ("Slice", [ANY, ("s64", None), ("s64", None)], {}, [np.ones((3, 3), F32), numbers([0]), numbers([1])]),
+    ("Unsqueeze", [ANY], {"axes": (3,)}, [np.ones((3, 3), F32)]),
+    ("Unsqueeze", [ANY], {"axes": (-4,)}, [np.ones((3, 3), F32)]),
+    ("Unsqueeze", [ANY], {"axes": (0, -3)}, [np.ones(3, F32)]),
+    ("Gather", [ANY, ONE], {"axis": 0}, [F32(1), numbers(0)]),
+    ("Compress", [ANY, ALL], {"axis": 0}, [F32(1), np.array([True])]),
+    ("Compress", [ANY, ALL], {"axis": 0}, [np.ones(3, F32), np.array(True)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "ends", "attrs", "arrays"), UNRANKED)
+def test_ops_of_unknown_ranks_are_refused_as_by_their_rules(kind, ends, attrs, arrays):
+    examined = ExaminedOp(op_of(kind, ends, attrs, True))
+    for _ in range(2):
+        with pytest.raises(og.OneGraphError):
+            examined(arrays)
+
+
+def test_orders_that_are_empty_turn_the_axes():
+    (found,) = ExaminedOp(op_of("Transpose", [ROWS], {"order": ()}, True))([np.ones((2, 3), F32)])
+    assert found.shape == (3, 2)
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_boxes_that_a_kernel_cannot_count_are_refused(most, monkeypatch):
+    monkeypatch.setattr(direct_ops, "MOST_ELEMENTS", most)
+    kept = direct(op_of("NonMaxSuppression", [*BOXES, *LIMITS], {}, True))
+    given = np.ones((1, 3, 4), F32), np.ones((1, 1, 3), F32)
+    if most == 3:
+        assert kept(*given).tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2]]
+    else:
+        with pytest.raises(ValueError, match="3 boxes of 4 numbers"):
+            kept(*given)
 
 
 @pytest.mark.parametrize(
