@@ -27,3 +27,9 @@ def first_of(items: Iterable[object]) -> str:
     """The first of some texts, and how many others there are: ``"3"``, ``"3 and 2 others"``."""
     first, *more = dict.fromkeys(map(str, items))
     return first + (f" and {counted(len(more), 'other')}" if more else "")
+
+
+def some_of(names: Iterable[str], most: int = 12) -> str:
+    """The first of some names as a text, with dots if there are more of them; ``"none"`` if there is no name."""
+    every = [*names]
+    return ", ".join([*every[:most], *["..."][: len(every[most:])]]) or "none"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .._util.counted import counted
+from .._util.counted import counted, some_of
 from .._util.exact_types import elements, has_type, text
 from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
@@ -124,7 +124,7 @@ class Editing(OpAdding):
         readers = [op.name for op in uses_of(self).consumers.get(tensor.id, ())]
         readers += [output for output, end in self._outputs.items() if end.id == tensor.id]
         if readers or name in self._next:
-            reason = f"is read by {', '.join(readers[:5])}; g.replace(name, tensor) lets them read another tensor"
+            reason = f"is read by {some_of(readers, 5)}; g.replace(name, tensor) lets them read another tensor"
             raise ArgumentError(f"remove: {name!r} {reason if readers else 'is assigned; expected one that is not'}")
         exchange(
             self,
@@ -147,7 +147,7 @@ class Editing(OpAdding):
         return [
             tensor
             for tensor in dict.fromkeys(op.inputs)
-            if tensor is not None and not tensor.constant and (tensor.dtype, tensor.shape) in ends
+            if not tensor.constant and (tensor.dtype, tensor.shape) in ends
         ]
 
     def _passed_through(self, op: Op) -> LogicalTensor:
@@ -161,13 +161,13 @@ class Editing(OpAdding):
         several = "several inputs are" if alike else "no input is"
         reason = f"{several} of its type" if len(op.outputs) == 1 else "it has several results"
         raise ArgumentError(
-            f"remove: {op.kind} {op.name!r} is read by {', '.join(names[:5])}, and {reason} for them to read instead; "
+            f"remove: {op.kind} {op.name!r} is read by {some_of(names, 5)}, and {reason} for them to read instead; "
             f"g.replace(op, tensors) says which tensors they read"
         )
 
     def _replaced(self, argument: object) -> tuple[Op | None, tuple[LogicalTensor, ...]]:
         """The op that is removed, if it is one, and the tensors that are replaced."""
-        several = elements(argument) if text(argument) is None else None
+        several = elements(argument)
         if several is None:
             return self._replaced_one(argument)
         return None, tuple(tensor for one in several for tensor in self._replaced_one(one)[1])
@@ -219,7 +219,7 @@ class Editing(OpAdding):
         ops = []
         for op in self._ops:
             reads = op.id not in kept and (chosen is None or op.id in chosen)
-            if reads and any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
+            if reads and any(tensor.id in pairs for tensor in op.inputs):
                 op = with_inputs(op, [_other(tensor, pairs) for tensor in op.inputs])
             ops.append(op)
         changed: dict[int, LogicalTensor] = {}
@@ -246,7 +246,7 @@ class Editing(OpAdding):
         inputs = [_other(tensor, changed) for tensor in op.inputs]
         if all(a is b for a, b in zip(inputs, before.inputs, strict=True)):
             return op
-        same = all(_dtype(a) is _dtype(b) for a, b in zip(inputs, before.inputs, strict=True))
+        same = all(a.dtype is b.dtype for a, b in zip(inputs, before.inputs, strict=True))
         dtypes = tuple(tensor.dtype for tensor in op.outputs) if same else None
         inferred = signature(
             edition_named(op.edition),
@@ -303,7 +303,7 @@ class Editing(OpAdding):
         waiting = [*tensors]
         if removed is not None and not removed.outputs:
             ops.add(removed.id)
-            waiting += [tensor for tensor in removed.inputs if tensor is not None]
+            waiting += removed.inputs
         while waiting:
             tensor = waiting.pop()
             op = uses.producers.get(tensor.id)
@@ -316,7 +316,7 @@ class Editing(OpAdding):
             gone.update(result.id for result in results)
             if op is not None:
                 ops.add(op.id)
-                waiting += [input_ for input_ in op.inputs if input_ is not None]
+                waiting += op.inputs
         left = [op for op in self._ops if op.id not in ops]
         names = {op.name for op in self._ops if op.id in ops}
         roundings = None if self._roundings is None else self._roundings - names
@@ -332,9 +332,5 @@ class Editing(OpAdding):
         )
 
 
-def _dtype(tensor: LogicalTensor | None) -> DataType | None:
-    return None if tensor is None else tensor.dtype
-
-
-def _other(tensor: LogicalTensor | None, replacements: Mapping[int, LogicalTensor]) -> LogicalTensor | None:
-    return None if tensor is None else replacements.get(tensor.id, tensor)
+def _other(tensor: LogicalTensor, replacements: Mapping[int, LogicalTensor]) -> LogicalTensor:
+    return replacements.get(tensor.id, tensor)

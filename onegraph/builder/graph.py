@@ -66,7 +66,7 @@ class DataGraph(Rewriting):
         kinds = ((graph.inputs, "input"), (graph.variables, "variable"))
         lines += [f"  {t.name}: {t.dtype} {show(t.shape)} {kind}" for named, kind in kinds for t in named.values()]
         for op in graph._ops:
-            ins = ", ".join("-" if t is None else t.name for t in op.inputs)
+            ins = ", ".join(tensor.name for tensor in op.inputs)
             outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
             attrs = ", ".join(f"{key}={brief(value)}" for key, value in op.attrs.items())
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from .._util.counted import some_of
 from .._util.exact_types import elements, has_type, text
 from ..errors import ArgumentError, shown
 from ..ir.op import Op
@@ -22,7 +23,7 @@ def own_op(graph: OpAdding, argument: object, where: str) -> Op:
         if op.name == label or (record is not None and is_same(op, record)):
             return op
     name = label if record is None else record.name
-    names = ", ".join(op.name for op in graph._ops[:8]) + (", ..." if len(graph._ops) > 8 else "")
+    names = some_of(op.name for op in graph._ops)
     raise ArgumentError(f"{where}: {shown(name)} is no op of this graph, or was before an edit; it has {names}")
 
 
@@ -42,7 +43,7 @@ def readers_named(graph: OpAdding, consumers: object, pairs: Mapping[int, object
             raise ArgumentError(f"replace: consumers: output {label!r} does not read what is replaced")
         else:
             op = own_op(graph, one, "replace: consumers")
-            if not any(tensor is not None and tensor.id in pairs for tensor in op.inputs):
+            if not any(tensor.id in pairs for tensor in op.inputs):
                 raise ArgumentError(f"replace: consumers: {op.kind} {op.name!r} does not read what is replaced")
             ops.add(op.id)
     return ops, ends

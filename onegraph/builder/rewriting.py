@@ -114,10 +114,10 @@ class _GraphPattern:
             raise ArgumentError("rewrite: the output 'match' of the pattern is not the result of an op")
         self.last = last
         matched = depended_on(graph, [self.match])
-        read = {tensor.id for op in graph.ops if op.id in matched for tensor in op.inputs if tensor is not None}
+        read = {tensor.id for op in graph.ops if op.id in matched for tensor in op.inputs}
         needed = depended_on(graph, [self.result]) - matched
         self.added = [op for op in graph.ops if op.id in needed]
-        wanted = {tensor.id for op in self.added for tensor in op.inputs if tensor is not None} | {self.result.id}
+        wanted = {tensor.id for op in self.added for tensor in op.inputs} | {self.result.id}
         unbound = [name for number, name in self.inputs.items() if number in wanted - read]
         if unbound:
             raise ArgumentError(f"rewrite: the replacement reads {unbound[0]!r}, which the match does not read")
@@ -139,7 +139,7 @@ class _GraphPattern:
             return bound[own.id]
 
         for op in self.added:
-            inputs = [None if input_ is None else tensor(input_) for input_ in op.inputs]
+            inputs = [tensor(input_) for input_ in op.inputs]
             names = [port.name for port in schema_of(op).outputs[: len(op.outputs)]]
             made = graph.op(
                 op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names or None, edition=op.edition
@@ -168,8 +168,8 @@ class _GraphPattern:
     def _inputs(
         self,
         producers: Mapping[int, Op],
-        own: Sequence[LogicalTensor | None],
-        candidates: Sequence[LogicalTensor | None],
+        own: Sequence[LogicalTensor],
+        candidates: Sequence[LogicalTensor],
         bound: Bound,
     ) -> Iterator[Bound]:
         if not own:
@@ -179,12 +179,9 @@ class _GraphPattern:
             yield from self._inputs(producers, own[1:], candidates[1:], bindings)
 
     def _tensor(
-        self, producers: Mapping[int, Op], own: LogicalTensor | None, candidate: LogicalTensor | None, bound: Bound
+        self, producers: Mapping[int, Op], own: LogicalTensor, candidate: LogicalTensor, bound: Bound
     ) -> Iterator[Bound]:
-        if own is None or candidate is None:
-            if own is candidate:
-                yield bound
-        elif own.id in bound:
+        if own.id in bound:
             if bound[own.id].id == candidate.id:
                 yield bound
         elif own.id in self.inputs:

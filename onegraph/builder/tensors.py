@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import cast
 from weakref import ref
 
-from .._util.counted import counted
+from .._util.counted import counted, some_of
 from .._util.exact_types import has_type, text
 from .._util.init_once import once
 from .._util.validation import flag, string
@@ -138,7 +138,7 @@ class GraphTensors(OpMethods):
         close = nearest_of(label, [*known, *(name for name, value in self._model_values.items() if value.tensor)])
         if label in self._model_values:
             close = "this value of the model became part of another op, or was left out or replaced"
-        names = close or f"it has {', '.join([*known][:12])}" + (", ..." if len(known) > 12 else "")
+        names = close or f"it has {some_of(known)}"
         raise ArgumentError(f"{where}: {shown(label)}: the graph has no tensor and no op of this name; {names}")
 
     def input(

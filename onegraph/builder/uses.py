@@ -29,7 +29,7 @@ class Uses:
         for op in self.ops[self.count :]:
             for tensor in op.outputs:
                 self.producers[tensor.id] = op
-            for number in dict.fromkeys(tensor.id for tensor in op.inputs if tensor is not None):
+            for number in dict.fromkeys(tensor.id for tensor in op.inputs):
                 self.consumers.setdefault(number, []).append(op)
             self.count, self.last = self.count + 1, op
 
@@ -60,7 +60,7 @@ def depended_on(graph: OpAdding, tensors: Iterable[LogicalTensor]) -> set[int]:
         op = producers.get(waiting.pop())
         if op is not None and op.id not in ids:
             ids.add(op.id)
-            waiting += [tensor.id for tensor in op.inputs if tensor is not None]
+            waiting += [tensor.id for tensor in op.inputs]
     return ids
 
 
@@ -72,7 +72,7 @@ def in_order(ops: Sequence[Op]) -> list[Op]:
         waiting = [first]
         while waiting:
             op = waiting[-1]
-            needed = [producers[input_.id] for input_ in op.inputs if input_ is not None and input_.id in producers]
+            needed = [producers[input_.id] for input_ in op.inputs if input_.id in producers]
             missing = [other for other in needed if other.id not in done]
             if missing:
                 waiting += missing[::-1]
@@ -92,6 +92,6 @@ def is_same(op: Op, record: Op) -> bool:
     return op.id == record.id and op.name == record.name and any(a is b for a, b in pairs)
 
 
-def with_inputs(op: Op, inputs: Sequence[LogicalTensor | None]) -> Op:
+def with_inputs(op: Op, inputs: Sequence[LogicalTensor]) -> Op:
     """The same record with other inputs, which is not checked."""
     return make_op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition, op.signature)

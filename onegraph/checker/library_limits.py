@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .._util.counted import counted
+from .._util.counted import counted, some_of
 from .._util.exact_types import text
 from ..errors import LIBRARY, NOTE, ArgumentError, Violation, shown
 from ..faults.capabilities import CAPABILITIES
@@ -171,8 +171,8 @@ def _expected(fault: Fault[Any], library: Library, is_certain: bool) -> str:
 def _tensors(checked: Inference) -> str:
     """The number and types of the inputs of an op, for a message."""
     inputs = [tensor for tensor in checked.inputs if tensor is not None]
-    shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
-    return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
+    types = some_of((f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs), 4)
+    return f"{counted(len(inputs), 'input')}: {types}"
 
 
 def _foreign(checked: Inference, schema: Schema, version: Release, n_outputs: int) -> Iterator[tuple[str, Version]]:

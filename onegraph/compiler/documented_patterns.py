@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..builder.uses import uses_of
+from ..ir.op import LogicalTensor
 from ..native.library import VERSION
 from ..opset import fusion_graphs, fusion_patterns
 from ..opset.kinds import ELEMENTWISE
@@ -77,7 +78,7 @@ def beside_attention(graph: DataGraph, names: Sequence[str]) -> str:
     softmax = next(by_name[name] for name in names if name in by_name and by_name[name].kind == "SoftMax")
     if all(op.kind != "MatMul" for op in uses.consumers.get(softmax.outputs[0].id, ())):
         return f"{text}; here no MatMul reads the SoftMax"
-    scores = softmax.inputs[0]
+    scores: LogicalTensor | None = softmax.inputs[0]
     while scores is not None and (maker := uses.producers.get(scores.id)) is not None and maker.kind != "MatMul":
         place = 1 if maker.kind == "Select" else 0
         scores = maker.inputs[place] if maker.kind in ATTENTION.after - {"SoftMax"} else None

@@ -45,8 +45,8 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
             schedule.prepare_cast(number)
     note = schedule.note("copy", step, REASON)
 
-    def wide(tensor: LogicalTensor | None, *, is_source: bool) -> LogicalTensor | None:
-        if tensor is None or tensor.dtype not in NARROW:
+    def wide(tensor: LogicalTensor, *, is_source: bool) -> LogicalTensor:
+        if tensor.dtype not in NARROW:
             return tensor
         if is_source and tensor.id in schedule.wide:
             new[tensor.id] = schedule.wide[tensor.id]
@@ -62,7 +62,7 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
         return LogicalTensor(new[tensor.id], DataType.f32, tensor.shape, None, tensor.name, known)
 
     sources = tuple([wide(tensor, is_source=True) for tensor in op.inputs])
-    results = tuple([tensor for tensor in (wide(one, is_source=False) for one in op.outputs) if tensor is not None])
+    results = tuple([wide(tensor, is_source=False) for tensor in op.outputs])
     inputs, outputs = (tuple([new.get(number, number) for number in ends]) for ends in (step.inputs, step.outputs))
     computed = Op(op.id, op.kind, sources, results, op.attrs, op.name, op.edition)
     add(step._replace(op=computed, inputs=inputs, outputs=outputs))

@@ -80,7 +80,7 @@ def _between(ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Seque
         reason = refusal(base, floating) if floating else ""
         if reason:
             raise UnsupportedError(_refused(op, reason, ops, results, sources))
-        needed.update(op.inputs[index].id for indices in ports.values() for index in indices)  # type: ignore[union-attr]
+        needed.update(op.inputs[index].id for indices in ports.values() for index in indices)
     return needed
 
 

@@ -136,7 +136,7 @@ class Signature:
 
     schema: Schema
     attrs: Mapping[str, AttrValue]
-    inputs: tuple[TensorType | None, ...]
+    inputs: tuple[TensorType, ...]
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
     lenient: bool = False
@@ -156,7 +156,7 @@ class Op(Made):
 
     id: int
     kind: str
-    inputs: tuple[LogicalTensor | None, ...]
+    inputs: tuple[LogicalTensor, ...]
     outputs: tuple[LogicalTensor, ...]
     attrs: Mapping[str, AttrValue]
     name: str

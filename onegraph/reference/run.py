@@ -198,7 +198,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     is_specialised = any(tensor.value is not None for tensor in graph.inputs.values())
     values = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None} | values
     for op in graph.ops:
-        arrays = [None if source is None else values[source.id] for source in op.inputs]
+        arrays = [values[source.id] for source in op.inputs]
         if is_specialised or not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
         for tensor, array in zip(op.outputs, computed(op, schema_of(op), arrays), strict=True):

@@ -97,13 +97,13 @@ class _Calibration:
         self.values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
         self.values |= {graph._inputs[name].id: array for name, array in graph._initial.items()}
         for op in graph.ops:
-            self.values |= {t.id: t.value for t in op.inputs if t is not None and t.value is not None}
+            self.values |= {tensor.id: tensor.value for tensor in op.inputs if tensor.value is not None}
         self.first: dict[int, int] = {}  # place of the first op that reads an input
         self.names = {tensor.id: name for name, tensor in graph.inputs.items() if tensor.value is None}
         for place, op in enumerate(graph.ops):
             schema = schema_of(op)
             for index, tensor in enumerate(op.inputs):
-                if tensor is not None and tensor.id in self.names:
+                if tensor.id in self.names:
                     self.first.setdefault(tensor.id, place)
                     if schema.input_port(index).gives_shape or tensor.dtype is DataType.boolean:
                         del self.names[tensor.id]
@@ -128,7 +128,7 @@ class _Calibration:
         place = 0
         while place < len(self.graph.ops):
             op = self.graph.ops[place]
-            results = run_op(op, [None if t is None else self.values[t.id] for t in op.inputs], rounded=False)
+            results = run_op(op, [self.values[tensor.id] for tensor in op.inputs], rounded=False)
             for tensor, wide in zip(op.outputs, results, strict=False):
                 self.values[tensor.id] = narrow(wide, tensor.dtype)
                 self.knobs[tensor.id] = self._union(op, self.knobs, PROPORTIONAL.get(base_of(schema_of(op)).kind, ()))
@@ -139,7 +139,7 @@ class _Calibration:
     @staticmethod
     def _union(op: Op, sources: dict[int, frozenset[int]], indices: Sequence[int]) -> frozenset[int]:
         tensors = [op.inputs[index] for index in indices if index < len(op.inputs)]
-        return frozenset().union(*(sources.get(tensor.id, ()) for tensor in tensors if tensor is not None))
+        return frozenset().union(*(sources.get(tensor.id, ()) for tensor in tensors))
 
     def _changed(self, op: Op, results: Sequence[Array]) -> int | None:
         """Change an input if a result is out of range; returns the first op that reads it."""
@@ -205,7 +205,7 @@ def _ranges(graph: Graph) -> dict[int, RmsRange]:
     for op in reversed(graph.ops):
         kind = base_of(schema_of(op)).kind
         for index, tensor in enumerate(op.inputs):
-            if tensor is None or index > (0 if kind not in ("Add", "Subtract", "Select") else 2):
+            if index > (0 if kind not in ("Add", "Subtract", "Select") else 2):
                 continue
             asked = STEEP.get(kind)
             if kind in ALIKE and kind != "Dequantize":

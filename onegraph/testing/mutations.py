@@ -96,7 +96,6 @@ def _changes(kind: str, op: Op, inputs: Sequence[Array | None]) -> Iterator[tupl
     if kind == "operand":
         for index, array in usable:
             tensor = op.inputs[index]
-            assert tensor is not None
             arrays = [*inputs]
             arrays[index] = narrow(np.multiply(array, FACTOR, dtype=np.float64), tensor.dtype)
             yield f"{schema.input_port(index).name} larger by 10 %", op, arrays

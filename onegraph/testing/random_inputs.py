@@ -148,8 +148,7 @@ def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
     readers: dict[int, list[tuple[Op, int]]] = {}
     for op in graph.ops:
         for index, tensor in enumerate(op.inputs):
-            if tensor is not None:
-                readers.setdefault(tensor.id, []).append((op, index))
+            readers.setdefault(tensor.id, []).append((op, index))
     return readers
 
 
@@ -158,8 +157,6 @@ def domains(graph: Graph) -> dict[int, Domain]:
     domains_found: dict[int, Domain] = {}
     for op in reversed(graph.ops):
         for index, tensor in enumerate(op.inputs):
-            if tensor is None:
-                continue
             asked = domains_found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
             if asked is not None:
                 known = domains_found.get(tensor.id)
@@ -199,7 +196,7 @@ def _index_limits(graph: Graph) -> dict[int, int]:
         passed = limits.get(op.outputs[0].id) if op.outputs and op.kind in LIMITING else None
         for index, tensor in enumerate(op.inputs):
             limit = _rows(op) if index == 1 and op.kind in INDEXING else passed
-            if tensor is not None and limit is not None and tensor.dtype in (DataType.s32, DataType.s64):
+            if limit is not None and tensor.dtype in (DataType.s32, DataType.s64):
                 limits[tensor.id] = min(limit, limits.get(tensor.id, limit))
     return limits
 
@@ -207,7 +204,7 @@ def _index_limits(graph: Graph) -> dict[int, int]:
 def _rows(op: Op) -> int:
     """Length of the axis that indices select from: the attribute axis, else the first."""
     source, axis = op.inputs[0], op.attrs.get("axis", 0)
-    if source is None or not source.shape or not isinstance(axis, int):
+    if not source.shape or not isinstance(axis, int):
         return 1
     return source.shape[axis] or 1
 
@@ -218,7 +215,7 @@ def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
     schema = schema_of(op)
     count, source, output = math.prod(known_dims(tensor.shape)), op.inputs[0], op.outputs[0]
     port = schema.input_port(index).name
-    shape, target = None if source is None else source.shape, output.shape
+    shape, target = source.shape, output.shape
     choices: Iterator[tuple[int | None, ...]] = iter(())
     if port == "axes" and shape is not None:
         choices = (axes for axes in itertools.combinations(range(len(shape)), count) if _reduces(op, axes))
@@ -241,7 +238,6 @@ def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
 
 def _reduces(op: Op, axes: tuple[int, ...]) -> bool:
     source, target = op.inputs[0], op.outputs[0].shape
-    assert source is not None
     assert source.shape is not None
     keep = bool(op.attrs.get("keep_dims", False))
     left = [1 if axis in axes else dim for axis, dim in enumerate(source.shape) if keep or axis not in axes]

@@ -178,7 +178,7 @@ class _Quantizing:
     ) -> None:
         self._source, self._coders, self._made = graph, coders, graph._empty()
         self._emit, self._renewed, self._codes = Emitter(self._made), dict[int, Value](), dict[int, Value]()
-        self._weights = {op.id: _coded_weights(op, coders[op.inputs[0].id].scale) for op in kept}  # type: ignore[union-attr]
+        self._weights = {op.id: _coded_weights(op, coders[op.inputs[0].id].scale) for op in kept}
         self._records = {op.id: QuantizedOp(own_name(op), "", 0.0, 0, 0.0, "it is excluded") for op in left}
         for op in kept:
             self._records[op.id] = self._judged(op, limit)
@@ -197,7 +197,7 @@ class _Quantizing:
 
     def _is_read_as_codes(self, value_id: int, read: Uses) -> bool:
         """Whether an op that is quantized reads a tensor, whose other readers follow then."""
-        return any(op.id in self._done and op.inputs[0].id == value_id for op in read.consumers.get(value_id, ()))  # type: ignore[union-attr]
+        return any(op.id in self._done and op.inputs[0].id == value_id for op in read.consumers.get(value_id, ()))
 
     def graph(self) -> Graph:
         """The quantized graph."""
@@ -243,7 +243,7 @@ class _Quantizing:
 
     def _stepped_bias(self, op: Op) -> Array | None:
         """A known bias as multiples of the product of the scales of src and weights, of which f32 holds all."""
-        src_scale = self._coders[op.inputs[0].id].scale  # type: ignore[union-attr]
+        src_scale = self._coders[op.inputs[0].id].scale
         steps = np.multiply(self._weights[op.id][1], np.float32(src_scale))
         bias = None if op.inputs[2] is None else op.inputs[2].value
         if bias is None or bias.shape != steps.shape or not np.isfinite(bias).all():

@@ -24,12 +24,11 @@ def with_batch(graph: DataGraph) -> list[LogicalTensor]:
     readers: dict[int, list[Op]] = {}
     for op in graph.ops:
         for tensor in op.inputs:
-            if tensor is not None:
-                readers.setdefault(tensor.id, []).append(op)
+            readers.setdefault(tensor.id, []).append(op)
     carrying: dict[int, bool] = {}
     for op in reversed(graph.ops):
         for tensor in (*op.inputs, *op.outputs):
-            if tensor is not None and tensor.id not in carrying:
+            if tensor.id not in carrying:
                 carrying[tensor.id] = all(_carries(reader, tensor, carrying) for reader in readers.get(tensor.id, ()))
     return [tensor for tensor in graph.inputs.values() if tensor.shape and carrying.get(tensor.id, False)]
 
@@ -43,7 +42,7 @@ def _carries(op: Op, tensor: LogicalTensor, carrying: Mapping[int, bool]) -> boo
     if not op.outputs or _has_given_shape(op, schema):
         return False
     index = next(index for index, source in enumerate(op.inputs) if source is tensor)
-    shapes = [None if source is None else source.shape for source in op.inputs]
+    shapes = [source.shape for source in op.inputs]
     return _keeps_batch(kind, index, shapes) and carrying.get(op.outputs[0].id, True)
 
 
@@ -52,7 +51,7 @@ def _has_given_shape(op: Op, schema: Schema) -> bool:
     target = op.attrs.get("shape", ())  # an attribute of StaticReshape
     if isinstance(target, tuple) and target and target[0] not in (-1, 0):
         return True
-    ports = (schema.input_port(index).name for index, tensor in enumerate(op.inputs) if tensor is not None)
+    ports = (schema.input_port(index).name for index in range(len(op.inputs)))
     return not {*op.attrs, *ports}.isdisjoint(SHAPES)
 
 

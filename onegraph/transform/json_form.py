@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic
 
+from .._util.counted import some_of
 from ..builder.graph import AnyGraph, snapshot
 from ..checker.check import ERROR, check_graph
 from ..errors import ArgumentError, shown
@@ -78,20 +79,19 @@ class JsonForm(Generic[AnyGraph]):
         names = {name: order[number] for name, number in op_ids(self.before).items() if number in order}
         if key in names:
             return names[key]
-        listed = ", ".join(f"{form['id']} ({form['kind']} {name!r})" for name, form in [*names.items()][:12])
-        listed += ", ..." if len(names) > 12 else ""
+        listed = some_of(f"{form['id']} ({form['kind']} {name!r})" for name, form in names.items())
         raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{meant(key, names)}")
 
     def tensor(self, option: str, key: str | int) -> int:
         """The id of the tensor with this id, or of the graph input or output with this name."""
-        graph = self.before
-        for names in (graph.inputs, graph.outputs):
-            if isinstance(key, str) and key in names:
-                return self.ids[names[key].id]
-        if isinstance(key, int) and key in self.uses:
-            return key
-        listed = ", ".join(f"{number} ({name})" for number, name in [*self.inputs.items()][:12])
-        raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed or 'none'}")
+        for name, tensor in (*self.before.inputs.items(), *self.before.outputs.items()):
+            if name == key:
+                return self.ids[tensor.id]
+        for number in self.uses:
+            if number == key:
+                return number
+        listed = some_of(f"{number} ({name})" for number, name in self.inputs.items())
+        raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed}")
 
     def schema(self, op: JsonObject) -> Schema:
         """The schema of an op; AssertionError if no edition has its kind."""
@@ -154,7 +154,7 @@ class JsonForm(Generic[AnyGraph]):
     def _spread(self) -> None:
         """Mark every tensor that depends on a changed one as changed; nothing follows from inputs of a Wildcard."""
         for op in self.before.ops:
-            followed = any(tensor is not None and self.ids[tensor.id] in self.changed for tensor in op.inputs)
+            followed = any(self.ids[tensor.id] in self.changed for tensor in op.inputs)
             if followed and op.kind != "Wildcard":
                 self.changed.update(self.ids[tensor.id] for tensor in op.outputs)
 

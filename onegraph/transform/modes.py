@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from math import prod
 from typing import cast
 
+from .._util.counted import some_of
 from .._util.exact_types import elements, text
 from .._util.validation import as_dict, number
 from ..arrays.ndarrays import array_of
@@ -61,7 +62,7 @@ def _own_statistics(graph: DataGraph) -> dict[int, None]:
     weight would be taken for a statistic.
     """
     ends = [tensor.id for tensor in graph._outputs.values()]
-    reads = Counter([*ends, *(tensor.id for op in graph._ops for tensor in op.inputs if tensor is not None)])
+    reads = Counter([*ends, *(tensor.id for op in graph._ops for tensor in op.inputs)])
     statistics, ops = dict[int, None](), [*graph._ops]
     for index, op in enumerate(ops):
         if op.kind != "BatchNormInference":
@@ -69,7 +70,7 @@ def _own_statistics(graph: DataGraph) -> dict[int, None]:
         inputs = list(op.inputs)
         for port, name in ((3, "mean"), (4, "variance")):
             tensor = inputs[port]
-            if tensor is None or not tensor.constant:
+            if not tensor.constant:
                 continue
             if reads[tensor.id] > 1:
                 reads[tensor.id] -= 1
@@ -96,7 +97,7 @@ def for_inference(graph: AnyGraph, values: object, outputs: object) -> AnyGraph:
         elif record.kind == "Dropout":
             op = own_op(new, record, "for_inference")  # it reads what has taken the place of an op before
             _expect_unread(new, op)
-            new._rewire({op.outputs[0].id: cast("LogicalTensor", op.inputs[0])})
+            new._rewire({op.outputs[0].id: op.inputs[0]})
     _keep_needed(new)
     variables = {name: new._inputs.pop(name) for name in new._initial}
     new._initial = {}
@@ -116,7 +117,7 @@ def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: M
             if constant_id not in statistics and tensor.dtype in FLOATS and tensor.shape and not _is_number(tensor)
         )
     patterns = elements(names)
-    if patterns is None or text(names) is not None:
+    if patterns is None:
         raise ArgumentError(f"with_variables: names: {shown(names)}; expected a list of names of constants")
     chosen: dict[int, None] = {}
     for index, entry in enumerate(patterns):
@@ -125,9 +126,8 @@ def _chosen(constants: Mapping[int, LogicalTensor], names: object, statistics: M
             one for one, tensor in constants.items() if pattern is not None and fnmatchcase(tensor.name, pattern)
         ]
         if not matching:
-            known = [tensor.name for tensor in constants.values()]
-            names_of = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "") or "none"
-            raise ArgumentError(f"with_variables: names[{index}]: {shown(entry)}; the constants are {names_of}")
+            known = some_of(tensor.name for tensor in constants.values())
+            raise ArgumentError(f"with_variables: names[{index}]: {shown(entry)}; the constants are {known}")
         chosen.update(dict.fromkeys(matching))
     return chosen
 
@@ -145,7 +145,7 @@ def _free_name(graph: DataGraph, name: str) -> str:
 
 def _train_batch_norm(graph: DataGraph, op: Op, momentum: float) -> None:
     """Let a BatchNorm take the statistics of the batch, and assign the running ones."""
-    src, gamma, beta, mean, variance = (cast("LogicalTensor", tensor) for tensor in op.inputs)
+    src, gamma, beta, mean, variance = op.inputs
     known = {tensor.id for name, tensor in graph.variables.items() if name not in graph._next}
     if not {mean.id, variance.id} <= known:
         raise ArgumentError(
@@ -165,11 +165,11 @@ def _train_batch_norm(graph: DataGraph, op: Op, momentum: float) -> None:
 def _fix_batch_norm(graph: DataGraph, op: Op) -> None:
     """Let a BatchNorm take the running statistics that it reads."""
     _expect_unread(graph, op)
-    src, mean, variance, gamma, beta = (*op.inputs, None, None)[:5]
-    if src is None or mean is None or variance is None or gamma is None or beta is None:
+    if len(op.inputs) < 5:
         raise ArgumentError(
             f"for_inference: {op.kind} {op.name!r} has no gamma and beta, which a BatchNormInference needs; pass them"
         )
+    src, mean, variance, gamma, beta = op.inputs
     attrs = {name: value for name, value in op.attrs.items() if name != "momentum"}
     name = op.name.removesuffix("/training")
     name = f"{name}/inference" if any(other.name == name for other in graph._ops) else name
@@ -216,7 +216,7 @@ def _contents(graph: DataGraph, values: object) -> dict[str, Array]:
     for name, value in new_values.items():
         tensor = graph.variables.get(name)
         if tensor is None:
-            names = ", ".join([*graph.variables][:12]) or "none"
+            names = some_of(graph.variables)
             raise ArgumentError(f"for_inference: values: {shown(name)} is no variable; the variables are {names}")
         array = array_of(f"for_inference: values[{name!r}]", value)
         if array.dtype != tensor.dtype.numpy or array.shape != tensor.shape:

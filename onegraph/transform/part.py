@@ -20,7 +20,7 @@ def part_of(
         outputs: ids of the tensors that become outputs, by name.
     """
     part, taken = graph._empty(), list(ops)
-    read = {tensor.id for op in taken for tensor in op.inputs if tensor is not None} | set(outputs.values())
+    read = {tensor.id for op in taken for tensor in op.inputs} | set(outputs.values())
     renewed: dict[int, LogicalTensor] = {}
     for tensor in graph._tensors:
         if tensor.constant and tensor.id in read:
@@ -28,7 +28,7 @@ def part_of(
     for name, tensor in inputs.items():
         renewed[tensor.id] = part._inputs[name] = part._tensor(tensor.dtype, tensor.shape, name, tensor.strides)
     for op in taken:
-        sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+        sources = [renewed[tensor.id] for tensor in op.inputs]
         renewed.update(zip((tensor.id for tensor in op.outputs), part._repeat_op(op, sources), strict=True))
     part._outputs = {name: renewed[number] for name, number in outputs.items()}
     part._roundings, part._n_read = graph._roundings, len(part._ops) if graph._is_as_read() else 0
@@ -41,7 +41,7 @@ def without_unread(graph: AnyGraph) -> AnyGraph:
     kept: list[Op] = []
     for op in reversed(graph.ops):
         if any(tensor.id in needed for tensor in op.outputs):
-            needed.update(tensor.id for tensor in op.inputs if tensor is not None)
+            needed.update(tensor.id for tensor in op.inputs)
             kept.append(op)
     part = part_of(graph, reversed(kept), graph.inputs, {name: tensor.id for name, tensor in graph.outputs.items()})
     for name, tensor in graph.outputs.items():

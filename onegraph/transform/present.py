@@ -22,7 +22,7 @@ def at_present(graph: DataGraph) -> DataGraph:
         make_op(
             op.id,
             op.kind,
-            tuple([None if tensor is None else made._by_id[tensor.id] for tensor in op.inputs]),
+            tuple([made._by_id[tensor.id] for tensor in op.inputs]),
             tuple([made._by_id[tensor.id] for tensor in op.outputs]),
             {name: _value(value) for name, value in op.attrs.items()},
             op.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
-from typing import Generic
+from typing import Generic, cast
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class _Rebuilder(Generic[AnyGraph]):
     def graph(self) -> AnyGraph:
         """Create inputs and constants, then ops, then outputs."""
         produced = {tensor.id for _, op in self.kept for tensor in op.outputs}
-        read = {tensor.id for _, op in self.kept for tensor in op.inputs if tensor is not None}
+        read = {tensor.id for _, op in self.kept for tensor in op.inputs}
         sources = read - produced
         if self.change.ops is None:  # also keep inputs that no op reads
             sources |= {tensor.id for tensor in (*self.old.inputs.values(), *self.old.outputs.values())} - produced
@@ -98,12 +98,12 @@ class _Rebuilder(Generic[AnyGraph]):
         return new.input(wish, dtype, shape, strides=strides, constant=name in self.old.constant_inputs)
 
     def _op(self, op: Op, attrs: dict[str, AttrValue]) -> None:
-        inputs = [None if tensor is None else self.renewed[tensor.id] for tensor in op.inputs]
+        inputs = [self.renewed[tensor.id] for tensor in op.inputs]
         dtypes = tuple(self.change.dtype(tensor.dtype) for tensor in op.outputs)
         chosen = edition(op.edition)
         schema = chosen.schema(op.kind)
         assert schema is not None
-        attrs = _fitted(attrs, inputs[0].shape if inputs and inputs[0] is not None else None)
+        attrs = _fitted(attrs, inputs[0].shape if inputs else None)
         name = f"{schema.name}_{len(self.new.ops)}" if self.change.plain else op.name
         names = [f"{name}.{port.name}" for port in schema.outputs][: len(dtypes)]
         if attrs == dict(op.attrs) and [_type(t) for t in inputs] == [_type(t) for t in op.inputs]:
@@ -121,7 +121,7 @@ class _Rebuilder(Generic[AnyGraph]):
     def _outputs(self, produced: set[int], read: set[int]) -> None:
         new, wanted = self.new, self.change.outputs
         for name, tensor in self.old.outputs.items():
-            made = tensor.id in produced or (self.change.ops is None and tensor.id in self.renewed)
+            made = self.change.ops is None or tensor.id in produced
             if made and (wanted is None or name in wanted):
                 renewed = self.renewed[tensor.id]
                 new.output(name, renewed, strides=tensor.strides if renewed.shape == tensor.shape else None)
@@ -137,9 +137,7 @@ class _Rebuilder(Generic[AnyGraph]):
                     new.output(f"out_{number}", self.renewed[tensor.id])
 
 
-def _type(tensor: LogicalTensor | None) -> tuple[DataType, Shape, bytes | None] | None:
-    if tensor is None:
-        return None
+def _type(tensor: LogicalTensor) -> tuple[DataType, Shape, bytes | None]:
     return tensor.dtype, tensor.shape, None if tensor.value is None else tensor.value.tobytes()
 
 
@@ -158,9 +156,11 @@ def _kept(value: Array, dtype: DataType) -> Array:
 
 def _fitted(attrs: dict[str, AttrValue], shape: Shape) -> dict[str, AttrValue]:
     """The attributes of an op; those of a per_channel op get one scale and one zero point for each channel."""
-    scales, axis = attrs.get("scales"), attrs.get("axis", 1)
-    count = dim_at(shape, axis) if isinstance(axis, int) else None
-    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or count is None:
+    scales, axis = attrs.get("scales"), cast("int", attrs.get("axis", 1))
+    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple):
+        return attrs
+    count = dim_at(shape, axis)
+    if count is None:
         return attrs
     zps = attrs.get("zps")
     fit_scales, fit_zps = fit_channels(scales, [*map(int, zps)] if isinstance(zps, tuple) else (), count)

@@ -21,7 +21,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, HOST
 from ..opset.editions.registry import edition as edition_named
 from ..opset.kinds import DEQUANTIZATIONS, OPAQUE, PER_RUN
-from ..opset.shapes import compatible, show
+from ..opset.shapes import compatible, known_dims, show
 from ..opset.signature import AttrValue, Shape
 from ..reference import run_op
 
@@ -57,14 +57,14 @@ def specialise(
         renewed.made[tensor.id] = new._inputs[name] = made
     new._constant_inputs, new._roundings = before._constant_inputs - values.keys(), before._roundings
     for op in before._ops:
-        arrays = settled.results(op, [None if tensor is None else renewed.seen(tensor.id) for tensor in op.inputs])
+        arrays = settled.results(op, [renewed.seen(tensor.id) for tensor in op.inputs])
         if arrays is not None:
             for end, array in zip(op.outputs, arrays, strict=True):
                 renewed.known[end.id] = LogicalTensor(end.id, end.dtype, array.shape, None, end.name, array)
             if not sparing:
                 renewed.add_all()
             continue
-        sources = [None if tensor is None else renewed.tensor(tensor.id) for tensor in op.inputs]
+        sources = [renewed.tensor(tensor.id) for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple([tensor.dtype for tensor in op.outputs])
         labels = [tensor.name for tensor in op.outputs]
         if (same := _summed(new, op, sources)) is not None:
@@ -113,12 +113,12 @@ class _Renewed:
         self.known.clear()
 
 
-def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor | None]) -> LogicalTensor | None:
+def _summed(graph: AnyGraph, op: Op, sources: Sequence[LogicalTensor]) -> LogicalTensor | None:
     """The result of a SumTo whose shapes are known: a sum, or its source; None for another op."""
-    if op.kind != "SumTo" or op.edition != HOST:
+    if op.kind != "SumTo":
         return None
     src, shape = sources[0], sources[1]
-    if src is None or shape is None or shape.value is None or src.shape is None or None in src.shape:
+    if shape.value is None or src.shape is None or None in src.shape:
         return None
     target = tuple(shape.value.tolist())
     if src.shape == target:
@@ -153,27 +153,25 @@ class _Settled:
         self._is_model = is_model
         self._known: dict[tuple[object, ...], tuple[Array, ...]] = {}
 
-    def results(self, op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ...] | None:
+    def results(self, op: Op, sources: Sequence[LogicalTensor]) -> tuple[Array, ...] | None:
         """The results of an op, as read-only arrays; None for an op that depends on more."""
-        if op.edition == HOST and op.kind in ("Shape", "Size"):
-            shape = None if sources[0] is None else sources[0].shape
+        if op.kind in ("Shape", "Size"):
+            shape = sources[0].shape
             if shape is None or None in shape:
                 return None
             if self._is_model and is_open(shape):
                 return None  # an array has fixed numbers; what reads them is lowered again with open ones
-            number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
+            number = shape if op.kind == "Shape" else prod(known_dims(shape))
             return (_read_only(np.array(number, np.int64)),)
         most = MAX_ELEMENTS if op.edition == HOST else MAX_NUMBERS if self._is_model else 0
         if not most or op.kind in LATE:
             return None
-        arrays = [None if source is None else source.value for source in sources]
-        if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
+        arrays = [source.value for source in sources if source.value is not None]
+        if len(arrays) < len(sources) or any(map(has_open_numbers, arrays)):
             return None
-        if any(map(has_open_numbers, arrays)):
+        if sum([array.size for array in arrays]) > most:
             return None
-        if sum([array.size for array in arrays if array is not None]) > most:
-            return None
-        contents = [None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays]
+        contents = [(array.dtype, array.shape, array.tobytes()) for array in arrays]
         dtypes = [tensor.dtype for tensor in op.outputs]
         key = op.kind, op.edition, *op.attrs.items(), *contents, *dtypes
         computed = self._known.get(key)

@@ -49,7 +49,7 @@ def stages(graph: DataGraph) -> Stages | None:
     rest: list[Op] = []
     heads: list[Op] = []
     for op in graph.ops:
-        depends = any(tensor is not None and tensor.id in waiting for tensor in op.inputs)
+        depends = any(tensor.id in waiting for tensor in op.inputs)
         if depends or is_open(op):
             rest.append(op)
             waiting.update(tensor.id for tensor in op.outputs)
@@ -65,7 +65,7 @@ def stages(graph: DataGraph) -> Stages | None:
         rest = [op for op in graph.ops if op.id in taken]
     made = {tensor.id: tensor for op in first for tensor in op.outputs}
     graph_inputs = {tensor.id: tensor for tensor in graph.inputs.values()}
-    read = {tensor.id for op in rest for tensor in op.inputs if tensor is not None}
+    read = {tensor.id for op in rest for tensor in op.inputs}
     returned = {tensor.id for tensor in graph.outputs.values()}
     known_ids = made | graph_inputs
     needed = {f"t{number}": known_ids[number] for number in sorted(read | returned) if number in known_ids}

@@ -39,7 +39,7 @@ class _Translating(Generic[AnyGraph]):
     def __init__(self, graph: AnyGraph, target: Edition) -> None:
         self.old, self.target, self.new = graph, target, graph._empty(target.name, strict=True)
         self.renewed: dict[int, LogicalTensor] = {}
-        self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
+        self.read = {tensor.id for op in graph.ops for tensor in op.inputs}
         self.read |= {tensor.id for tensor in graph.outputs.values()}
 
     def graph(self) -> AnyGraph:
@@ -82,11 +82,11 @@ class _Translating(Generic[AnyGraph]):
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
         kind, attrs, permutations = translation.kind, translation.attrs, translation.permutations
         schema = self.target.schemas[kind]
-        inputs: list[LogicalTensor | None] = []
+        inputs: list[LogicalTensor] = []
         for index, tensor in enumerate(op.inputs):
             order = permutations.get(schema.input_port(index).name)
-            if tensor is None or order is None:
-                inputs.append(None if tensor is None else self._renewed(tensor))
+            if order is None:
+                inputs.append(self._renewed(tensor))
             else:
                 inputs.append(self._permuted(tensor if tensor.constant else self._renewed(tensor), order, op))
         outputs = self._outputs(op)

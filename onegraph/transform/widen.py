@@ -57,7 +57,7 @@ def _computed(graph: DataGraph, dtypes: Collection[DataType], roundings: Collect
     for op in reversed(graph._ops):
         is_read = op.id in before and (op.kind not in FOLLOWERS or op.outputs[0].id in useful)
         if is_read or (op.kind == "TypeCast" and op.outputs[0].dtype is DataType.f32):
-            useful.update(input_.id for input_ in op.inputs if input_ is not None)
+            useful.update(input_.id for input_ in op.inputs)
     wide = loose | {output.id for op in ops if op.id in before for output in op.outputs}
     alone = {op.id for op in ops if not useful & {output.id for output in op.outputs} and not wide & _ids(op, dtypes)}
     return _from_wide([op for op in ops if op.id not in alone], loose, dtypes)
@@ -72,14 +72,14 @@ def _may_widen(op: Op, dtypes: Collection[DataType]) -> bool:
 
 def _ids(op: Op, dtypes: Collection[DataType]) -> set[int]:
     """The ids of the inputs of these data types."""
-    return {input_.id for input_ in op.inputs if input_ is not None and input_.dtype in dtypes}
+    return {input_.id for input_ in op.inputs if input_.dtype in dtypes}
 
 
 def _from_wide(ops: Sequence[Op], loose: Collection[int], dtypes: Collection[DataType]) -> set[int]:
     """The ids of the ops that compute, and of those that follow sources which are all f32, or numbers known here."""
     narrow, wide = set[int](), {*loose}
     for op in ops:
-        known = {input_.id for input_ in op.inputs if input_ is not None and input_.value is not None}
+        known = {input_.id for input_ in op.inputs if input_.value is not None}
         followed = _ids(op, dtypes) - known
         if op.kind not in FOLLOWERS or (followed and followed <= wide):
             narrow.add(op.id)
@@ -113,22 +113,22 @@ class _Widening(Generic[AnyGraph]):
         return made
 
     def _add(self, op: Op) -> None:
-        first = op.inputs[0] if op.inputs else None
-        if op.kind == "TypeCast" and first is not None:
+        if op.kind == "TypeCast":
+            first = op.inputs[0]
             if op.name in self._roundings and op.outputs[0].dtype in self._dtypes:
                 self._wide[op.outputs[0].id] = self._in_f32(first)
                 return
-            if first.dtype in self._dtypes and op.outputs[0].dtype is DataType.f32 and first.id in self._wide:
+            if op.outputs[0].dtype is DataType.f32 and first.id in self._wide:
                 self._own[op.outputs[0].id] = self._wide[first.id]
                 return
         if op.id in self._computed and self._add_in_f32(op):
             return
-        sources = [None if input_ is None else self._in_own_type(input_) for input_ in op.inputs]
+        sources = [self._in_own_type(input_) for input_ in op.inputs]
         self._own.update(zip((output.id for output in op.outputs), self._made._repeat_op(op, sources), strict=True))
 
     def _add_in_f32(self, op: Op) -> bool:
         """Add an op with f32 in the place of the 16-bit types; False if the specification has no such op."""
-        sources = [None if input_ is None else self._in_f32(input_) for input_ in op.inputs]
+        sources = [self._in_f32(input_) for input_ in op.inputs]
         types = tuple(DataType.f32 if output.dtype in self._dtypes else output.dtype for output in op.outputs)
         names = [output.name for output in op.outputs]
         try:

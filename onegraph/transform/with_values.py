@@ -25,7 +25,7 @@ def with_values(
     needed, taken = {*outputs.values()}, {*input_names.values()}
     for op in reversed(graph.ops):
         if any(tensor.id in needed and tensor.id not in taken for tensor in op.outputs):
-            needed.update(tensor.id for tensor in op.inputs if tensor is not None)
+            needed.update(tensor.id for tensor in op.inputs)
     names = {tensor.id: name for name, tensor in graph._inputs.items()} | {
         one: name for name, one in input_names.items()
     }
@@ -35,11 +35,12 @@ def with_values(
             continue
         value = tensor.value if name is None else values.get(name)
         renewed[tensor.id] = made._tensor(tensor.dtype, tensor.shape, tensor.name, None, value)
-        if name is not None and value is None:
+        if value is None:
+            assert name is not None
             made._inputs[name] = renewed[tensor.id]
     for op in graph.ops:
         if any(tensor.id in needed and tensor.id not in taken for tensor in op.outputs):
-            sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+            sources = [renewed[tensor.id] for tensor in op.inputs]
             renewed.update(zip([tensor.id for tensor in op.outputs], made._repeat_op(op, sources), strict=True))
     made._outputs = {name: renewed[number] for name, number in outputs.items()}
     made._roundings, made._n_read = graph._roundings, len(made._ops) if graph._is_as_read() else 0

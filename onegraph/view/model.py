@@ -95,7 +95,7 @@ def model(
 def _tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
     yield from graph.inputs.values()
     for op in graph.ops:
-        yield from (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None)
+        yield from (*op.inputs, *op.outputs)
     yield from graph.outputs.values()
 
 
@@ -120,7 +120,7 @@ def _op(
         "name": op.name,
         "spec": spec,
         "attrs": {name: _value(value) for name, value in op.attrs.items()},
-        "inputs": [None if tensor is None else str(tensor.id) for tensor in op.inputs],
+        "inputs": [str(tensor.id) for tensor in op.inputs],
         "outputs": [str(tensor.id) for tensor in op.outputs],
         "partition": main,
         "partitions": owners,

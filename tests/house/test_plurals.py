@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onegraph._util.counted import PLURALS, counted
+from onegraph._util.counted import PLURALS, counted, some_of
 
 PLURAL = re.compile(r" (?!is\b|was\b|has\b|as\b|bytes\b)[a-z]+s\b")
 # A length, and behind it a plural, maybe in another piece of the text.
@@ -49,3 +49,20 @@ def test_a_length_before_a_plural_is_found(text):
 def test_one_has_the_singular(noun):
     assert counted(1, noun) == f"1 {noun}"
     assert counted(0, noun) == f"0 {PLURALS.get(noun, noun + 's')}"
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "text"),
+    [
+        (0, 12, "none"),
+        (1, 12, "0"),
+        (2, 2, "0, 1"),
+        (3, 2, "0, 1, ..."),
+        (9, 2, "0, 1, ..."),
+        (12, None, "11"),
+        (13, None, "..."),
+    ],
+)
+def test_the_first_of_many_names_are_listed(count, most, text):
+    listed = some_of(map(str, range(count)), *() if most is None else (most,))
+    assert listed == text if most else listed.rpartition(", ")[2] == text

@@ -216,10 +216,8 @@ class Exporter:
         ]
         call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
         self.body.op = op.name
-        values = [
-            None
-            if tensor is None
-            else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
+        values: list[NodeValue | None] = [
+            self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
             for index, tensor in enumerate(op.inputs[: len(call.inputs)])
         ]
         try:

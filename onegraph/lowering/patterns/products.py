@@ -32,7 +32,7 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
             ((operand_, share) for operand_, second_operand in pairs if (share := number(second_operand))), None
         )
         if inner is None:
-            plain.append(operand)  # type: ignore[arg-type]
+            plain.append(operand)
             continue
         order = () if turned is None else [int(str(axis)) for axis in listed(turned.attrs["order"])]
         plain.append(inner[0] if turned is None else emit.tensor(transpose(emit, inner[0], order)))
