@@ -14,7 +14,6 @@ from .._util.exact_types import elements, has_type, text
 from ..errors import ArgumentError, shown
 from ..ir.file_origin import FileOrigin
 from ..ir.op import LogicalTensor, Op, make_op, make_tensor
-from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import compatible, show
 from .adding_ops import OpAdding
