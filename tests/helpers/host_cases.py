@@ -199,6 +199,8 @@ def _indexing(x: Array) -> Iterator[HostCase]:
     least = [np.float32([[1, 3], [-1, 0]]), np.int64([[1, 0], [2, 0]])]
     yield HostCase("TopK", [tied, _i(2)], least, {"largest": False}, frozenset({1}))
     yield HostCase("NonZero", [np.int64([[0, 5], [6, 0]])], [np.int64([[0, 1], [1, 0]])])
+    yield HostCase("NonZero", [np.int64(5)], [np.empty((0, 1), np.int64)])
+    yield HostCase("NonZero", [np.float32(0)], [np.empty((0, 0), np.int64)])
     yield HostCase("CumSum", [row], [np.float32([1, 3, 6])])
     yield HostCase("CumSum", [row], [np.float32([5, 3, 0])], {"exclusive": True, "reverse": True})
     yield HostCase("CumProd", [row + 1], [np.float32([2, 6, 24])])

@@ -169,7 +169,7 @@ def top_k(call: Call, src: Array, k: Array) -> tuple[Array, Array]:
 
 def non_zero(call: Call, src: Array) -> Array:
     """The indices of the elements other than 0, one column for each."""
-    return np.array(np.nonzero(src), np.int64).reshape(src.ndim, -1)
+    return np.array(np.nonzero(np.atleast_1d(src)), np.int64)[: src.ndim]  # of a scalar no index, once or not at all
 
 
 def cum_sum(call: Call, src: Array) -> Array:
