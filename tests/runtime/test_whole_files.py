@@ -79,7 +79,7 @@ KINDS = {
     ),
 }
 CALLS = [(os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink"), (os, "mkdir"), (os, "chmod"), (os, "listdir")]
-CALLS += [(os, "scandir"), (fcntl, "flock")]
+CALLS += [(os, "scandir"), (os, "urandom"), (fcntl, "flock")]
 
 
 @pytest.fixture(params=KINDS)

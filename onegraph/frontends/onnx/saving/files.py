@@ -17,7 +17,7 @@ from typing import IO
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from ...._util.atomic_write import FilePart, TakenError, Write, write_together
+from ...._util.atomic_write import FilePart, TakenError, Write, explained, write_together
 from ....ir.op import Array
 
 ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can map it into memory
@@ -36,7 +36,8 @@ def write_model(target: Path, model: onnx.ModelProto, large: Mapping[str, Array]
         FormatError: a file cannot be written.
     """
     named = re.compile(re.escape(target.name) + r"(\.[0-9a-f]{16})?\.data")
-    plain, numbered = f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"
+    with explained(target):
+        plain, numbered = f"{target.name}.data", f"{target.name}.{os.urandom(8).hex()}.data"
     for name in (numbered,) if os.path.exists(target) else (plain, numbered):
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
