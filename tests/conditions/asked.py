@@ -6,9 +6,11 @@ A place of the file belongs to each question, by the order of the modules, so th
 from __future__ import annotations
 
 import importlib.machinery
+import json
 import marshal
 import mmap
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +73,38 @@ class Finder:
             asking.met = self._met[first : first + count]
             spec.loader = asking  # type: ignore[union-attr]
         return spec
+
+
+def prepare(*, keeps: bool = False) -> dict[str, list[str]]:
+    """Ask anew; the questions by module. ``keeps``: what was answered before stays so, where the words are the same."""
+    asked = {str(path.relative_to(PACKAGE)): questions(path.read_text())[1] for path in sorted(PACKAGE.rglob("*.py"))}
+    places, met, first = [], b"", 0
+    before: dict[str, dict[str, list[int]]] = {}
+    if keeps:
+        old = iter((BUILD / "met").read_bytes())
+        for name, texts in json.loads((BUILD / "asked.json").read_text()).items():
+            for text in texts:
+                before.setdefault(name, {}).setdefault(text.partition(" ")[2], []).append(next(old))
+    for name, texts in asked.items():
+        places.append(f"{name} {first} {len(texts)}")
+        first += len(texts)
+        known = before.get(name, {})
+        met += bytes((known.get(text.partition(" ")[2]) or [0]).pop(0) for text in texts)
+    shutil.rmtree(CODE, ignore_errors=True)
+    CODE.mkdir(parents=True)
+    (BUILD / "places").write_text("\n".join(places))
+    (BUILD / "asked.json").write_text(json.dumps(asked))
+    (BUILD / "met").write_bytes(met)
+    return asked
+
+
+def missed(asked: dict[str, list[str]]) -> dict[str, list[tuple[str, int]]]:
+    """The questions of each module, and whether each is answered; the others are written to missed.txt."""
+    met = iter((BUILD / "met").read_bytes())
+    found = {name: [(text, next(met)) for text in texts] for name, texts in asked.items()}
+    lines = (f"{name}:{text}\n" for name, texts in found.items() for text, is_met in texts if not is_met)
+    (BUILD / "missed.txt").write_text("".join(lines))
+    return found
 
 
 def begin() -> None:

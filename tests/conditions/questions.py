@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -19,6 +21,7 @@ ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 BY_NAME = {kind.__name__: order for kind, order in ORDERS.items()}
 UNMOVABLE = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+NUMBERS = (int, float, np.number)
 TRIES = 2000  # evaluations of the operands behind one that has ended a condition
 TAKES = "__conditions__"  # the name of the Answers in the globals of a module
 
@@ -172,7 +175,7 @@ class Answers:
         """A comparison; whether it was met at equal sides, and one more than the right one."""
         if not self._met[equal] and _is_equal(left, right):
             self._met[equal] = 1
-        if more >= 0 and not self._met[more] and _is_equal(left, right + 1):
+        if more >= 0 and not self._met[more] and _is_equal(left, right, 1):
             self._met[more] = 1
         return BY_NAME[kind](left, right)
 
@@ -193,11 +196,9 @@ class Answers:
         return value
 
 
-def _is_equal(left: Any, right: Any) -> bool:
-    try:
-        return bool(left == right)
-    except (TypeError, ValueError):
-        return False
+def _is_equal(left: Any, right: Any, more: int = 0) -> bool:
+    """Whether the left side is the right one, and more; a size that is a symbol would remember that it was asked."""
+    return isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and bool(left == right + more)
 
 
 def _is_other(

@@ -324,7 +324,7 @@ def type_of(array):
 def less_known(types):
     """Types of inputs of which one has an unknown rank, unknown dims or other known numbers."""
     for place, known in enumerate(types):
-        if known is not None:
+        if known is not None and known.rank is not None:
             shapes = None, (None,) * known.rank, (*known.shape[:-1], None)[-known.rank :]
             others = [TensorType(known.dtype, shape) for shape in dict.fromkeys(shapes)]
             if known.value is not None and known.value.dtype.kind == "i":

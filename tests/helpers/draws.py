@@ -1,0 +1,354 @@
+"""Things made of draws by number, each as lines of text: graphs of models, gradients, files, reports.
+
+Few of the numbers are kept, in tests/recorded/chosen.txt: those that decide conditions of the package which no other
+test decides. ``python -m tests.conditions.choose`` looks for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+import onegraph as og
+from onegraph.frontends.onnx.precision import narrowed
+from onegraph.inference.infer import infer_op
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
+from onegraph.opset.schema import TensorType
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.python_code import to_python
+from onegraph.transform.widen import widened
+from tests.lowering import test_recorded_graphs as recorded
+
+from . import host_cases
+from .gradient_cases import BASE_CASES, FLOATS, HOST_CASES
+from .graphs import graph_of_case
+from .neighbours import attributes_beside, neighbours
+from .wider_graphs import wider
+
+CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen.txt"
+WORDS = "onednn-3.13"
+BOUNDS = (1, 2, 3, 4)
+
+
+class Material(NamedTuple):
+    """What can be drawn.
+
+    Attributes:
+        names: of what is drawn.
+        lines: the lines of a name and a number.
+        needs: a package that it takes.
+    """
+
+    names: Callable[[], Iterable[str]]
+    lines: Callable[[str, int], list[str]]
+    needs: str = ""
+
+
+MATERIALS: dict[str, Material] = {}
+
+
+def material(names: Callable[[], Iterable[str]], needs: str = "") -> Callable[[Any], Any]:
+    """Enter a function that makes lines of a name and a number."""
+
+    def enter(lines: Callable[[str, int], list[str]]) -> Callable[[str, int], list[str]]:
+        MATERIALS[lines.__name__] = Material(names, lines, needs)
+        return lines
+
+    return enter
+
+
+def chosen(name: str) -> dict[str, list[int]]:
+    """The numbers of a material that are kept, by what is drawn."""
+    found = {}
+    for line in CHOSEN.read_text().splitlines():
+        whole, _, numbers = line.rpartition(": ")
+        if whole.partition(": ")[0] == name:
+            found[whole.partition(": ")[2]] = [*map(int, numbers.split())]
+    return found
+
+
+@cache
+def cases_by_kind() -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for case in CASES:
+        found.setdefault(case.kind, []).append(case)
+    return found
+
+
+@cache
+def host_cases_by_kind() -> dict[str, list[host_cases.HostCase]]:
+    found: dict[str, list[host_cases.HostCase]] = {}
+    for case in host_cases.cases():
+        found.setdefault(case.kind, []).append(case)
+    return found
+
+
+def every_kind() -> Iterator[str]:
+    yield from cases_by_kind()
+    yield from (f"host {kind}" for kind in host_cases_by_kind())
+
+
+def graph_of(name: str, drawn: Random) -> og.Graph:
+    """A graph of a case of a kind of op, or one beside it."""
+    if name.startswith("host "):
+        graph = host_cases.graph_of(drawn.choice(host_cases_by_kind()[name[5:]]))[0]
+    else:
+        graph = graph_of_case(drawn.choice(cases_by_kind()[name]))
+    return wider(graph, drawn)
+
+
+def kinds_of_nodes() -> list[str]:
+    from . import onnx_ml_nodes, onnx_nodes
+
+    return sorted({*onnx_nodes.CASES, *onnx_ml_nodes.CASES})
+
+
+@cache
+def op_sets(kind: str) -> tuple[str, list[int]]:
+    """The domain of a kind of node, and the op sets that have it."""
+    import onnx
+
+    from . import onnx_ml_nodes
+
+    found = [one for one in onnx.defs.get_all_schemas_with_history() if one.name == kind]
+    domain, since = found[0].domain, min(one.since_version for one in found)
+    last = onnx.defs.onnx_opset_version()
+    every = range(max(since, 3), 6) if domain == onnx_ml_nodes.ML else range(max(since, 7), last + 1)
+    return domain, [one for one in every if not onnx.defs.get_schema(kind, one, domain).deprecated]
+
+
+def node(kind: str, drawn: Random) -> Any:
+    """A model of one node."""
+    from . import onnx_ml_nodes, onnx_nodes
+
+    domain, versions = op_sets(kind)
+    opset = drawn.choice(versions)
+    form = drawn.choice(({}, {}, {"is_open": True}, {"has_ranks": False}))
+    rng = np.random.default_rng(drawn.randrange(2**32))
+    case = {**onnx_nodes.CASES, **onnx_ml_nodes.CASES}[kind](onnx_nodes.Draw(rng, kind, opset, domain))
+    return onnx_nodes.model_of(case, opset, **form)[0]
+
+
+@material(kinds_of_nodes, needs="onnx")
+def loaded_nodes(name: str, number: int) -> list[str]:
+    """Nodes of any op set, loaded and saved."""
+    return recorded.outcome(recorded.loaded_and_saved, node(name, Random(f"{name} {number}")))
+
+
+@material(kinds_of_nodes, needs="onnx")
+def damaged_nodes(name: str, number: int) -> list[str]:
+    """Nodes with one or two fields that are others."""
+    drawn = Random(f"{name} {number}")
+    return recorded.damaged(node(name, drawn), drawn)
+
+
+@cache
+def known_models() -> dict[str, Any]:
+    """Models of tests by name, those with forms that become one op, and those of ONNX Runtime's nodes."""
+    from base64 import b64decode
+    from zlib import decompress
+
+    import onnx
+
+    from .onnx_patterns import HEADS, PATTERNS, heads, model
+
+    found = {}
+    for line in recorded.KEPT_MODELS.read_text().splitlines():
+        name, _, packed = line.rpartition(": ")
+        found[name] = onnx.ModelProto.FromString(decompress(b64decode(packed)))
+    found |= {key: model(one) for key, one in PATTERNS.items()} | {key: heads(key) for key in HEADS}
+    return found | {f"packed {place}": one for place, one in enumerate(recorded.packed_models())}
+
+
+@material(known_models, needs="onnx")
+def damaged_models(name: str, number: int) -> list[str]:
+    """Models with one or two fields that are others."""
+    return recorded.damaged(known_models()[name], Random(f"{name} {number}"))
+
+
+@material(known_models, needs="onnx")
+def models_beside(name: str, number: int) -> list[str]:
+    """Models that lie one or two changes beside one."""
+    import onegraph.onnx
+
+    from .onnx_patterns import near_models
+
+    drawn, proto = Random(f"{name} {number}"), known_models()[name]
+    for _ in range(drawn.choice((1, 1, 2))):
+        others = [*near_models(proto)]
+        proto = drawn.choice(others) if others else proto
+    return recorded.outcome(onegraph.onnx.load, proto)
+
+
+def pattern_cases() -> Iterable[str]:
+    from tests.lowering import test_near_patterns
+
+    return test_near_patterns.CASES
+
+
+@material(pattern_cases)
+def rewritten_beside(name: str, number: int) -> list[str]:
+    """What patterns make of graphs beside those that they take."""
+    from tests.lowering import test_near_patterns as cases
+
+    plain = cases.built(name, with_patterns=False)
+    return recorded.outcome(cases.rewritten, wider(plain, Random(f"{name} {number}")))
+
+
+def differentiable() -> list[str]:
+    return [*dict.fromkeys(f"{one.kind}" for one in (*BASE_CASES, *HOST_CASES))]
+
+
+@material(differentiable)
+def differentiated(name: str, number: int) -> list[str]:
+    """Gradients of graphs beside a case of an op."""
+    drawn = Random(f"{name} {number}")
+    case, words = drawn.choice([one for one in recorded.DIFFERENTIATED if one[0].kind == name])
+    graph = og.Graph()
+    ends = [
+        None
+        if array is None
+        else graph.input(f"x{place}", OF_NUMPY[array.dtype], array.shape)
+        if OF_NUMPY[array.dtype] in FLOATS
+        else graph.constant(array, dtype=OF_NUMPY[array.dtype])
+        for place, array in enumerate(case.inputs)
+    ]
+    given = {key: one for key, one in (("dtype", case.dtype), ("outputs", getattr(case, "outputs", None))) if one}
+    made = graph.op(case.kind, ends, case.attrs, edition=words, **given)
+    for place, one in enumerate(made if isinstance(made, tuple) else (made,)):
+        if one is not None:
+            graph.output(f"y{place}", one)
+    return recorded.outcome(with_gradients, wider(graph, drawn), drawn)
+
+
+def with_gradients(graph: og.Graph, drawn: Random) -> og.Graph:
+    """A graph with the gradients of its results by its inputs, also those of the gradients."""
+    results = [one for one in graph.outputs.values() if one.dtype in FLOATS]
+    of = [one for one in graph.inputs.values() if one.dtype in FLOATS]
+    for _ in range(drawn.choice((1, 1, 2))):
+        results = [one for one in graph.gradient(results, of) if one is not None]
+    for place, one in enumerate(results):
+        graph.output(f"d{place}", one)
+    return graph
+
+
+@material(every_kind)
+def examined(name: str, number: int) -> list[str]:
+    """What is said of uses of an op that lie one or two changes beside a case."""
+    drawn, kind = Random(f"{name} {number}"), name.removeprefix("host ")
+    is_host = kind != name
+    case = drawn.choice(host_cases_by_kind()[kind] if is_host else cases_by_kind()[kind])
+    words = edition(HOST) if is_host else drawn.choice([one for one in map(edition, EDITIONS) if kind in one.schemas])
+    types = tuple(None if array is None else recorded.type_of(array) for array in case.inputs)
+    attrs = case.attrs
+    for _ in range(drawn.choice((1, 1, 2))):
+        others = [(attrs, given) for given in neighbours(types, BOUNDS)]
+        others += [(attrs, given) for given in recorded.less_known(types)]
+        if kind in words.schemas:
+            others += [(given, types) for given in attributes_beside(words.schema(kind), attrs, BOUNDS)]
+        attrs, types = drawn.choice(others or [(attrs, types)])
+    return recorded.outcome(said, kind, attrs, types, words)
+
+
+def said(kind: str, attrs: Any, types: Any, words: Any) -> list[str]:
+    found = infer_op(kind, attrs, [*types], edition=words)
+    told = [(one.rule, one.where, one.message) for one in found.violations]
+    return [f"{found.shapes} {found.dtypes} {told}"]
+
+
+@material(cases_by_kind)
+def translated(name: str, number: int) -> list[str]:
+    """Uses of an op in the words of another edition."""
+    drawn = Random(f"{name} {number}")
+    case = drawn.choice(cases_by_kind()[name])
+    types = [TensorType(OF_NUMPY[array.dtype], array.shape) for array in case.inputs]
+    attrs = drawn.choice([case.attrs, *attributes_beside(BASE[name], case.attrs, BOUNDS)])
+    types = drawn.choice([types, *recorded.less_known(types)])
+    source, target = WORDS, drawn.choice([*EDITIONS])
+    return recorded.outcome(og.translate, name, attrs, types, source=source, target=target)
+
+
+@material(every_kind, needs="onnx")
+def saved(name: str, number: int) -> list[str]:
+    """Graphs beside a case of an op as nodes of ONNX."""
+    return recorded.outcome(recorded.nodes_of, graph_of(name, Random(f"{name} {number}")))
+
+
+@material(every_kind)
+def checked(name: str, number: int) -> list[str]:
+    """Reports of graphs beside a case of an op."""
+    drawn = Random(f"{name} {number}")
+    library = drawn.choice(("3.2@avx2", "3.2@avx512_core", "3.0", "3.4", "3.13@avx512_core_amx"))
+    return recorded.outcome(reported, graph_of(name, drawn), drawn.choice([*EDITIONS]), library)
+
+
+def reported(graph: og.Graph, words: str, library: str) -> str:
+    told = og.check_graph(graph, edition=words, library=library)
+    return "\n".join([told._repr_html_(), *(f"{one.rule} {one.message}" for one in told)])
+
+
+def drawn_graph(name: str, number: int) -> tuple[og.Graph, Random]:
+    drawn = Random(f"{name} {number}")
+    dtypes = ("f32", drawn.choice(("f16", "bf16")))
+    if drawn.random() < 0.5:
+        return wider(random_graph(number, drawn.choice((3, 8)), dtypes=dtypes), drawn), drawn
+    return graph_of(drawn.choice([*every_kind()]), drawn), drawn
+
+
+def with_some(graph: og.Graph, drawn: Random) -> og.Graph:
+    arrays = random_inputs(graph, seed=1)
+    return graph.with_constants({name: arrays[name] for name in arrays if drawn.random() < 0.6})
+
+
+EDITS: dict[str, Callable[[og.Graph, Random], object]] = {
+    "constants": with_some,
+    "variables": lambda graph, drawn: with_some(graph, drawn).with_variables(),
+    "inference": lambda graph, drawn: with_some(graph, drawn).with_variables().for_inference(),
+    "shapes": lambda graph, drawn: graph.specialise(
+        {
+            name: [(dim or 0) + (drawn.random() < 0.1) if drawn.random() < 0.95 else None for dim in one.shape]
+            for name, one in graph.inputs.items()
+            if one.shape is not None and drawn.random() < 0.9
+        }
+    ),
+    "f32": lambda graph, drawn: widened(graph, [og.f16, og.bf16]),
+    "narrow": lambda graph, drawn: narrowed(graph) if all(op.outputs for op in graph.ops) else graph,
+    "translation": lambda graph, drawn: og.translate_graph(graph, drawn.choice([*EDITIONS])),
+    "JSON": lambda graph, drawn: graph.to_json(for_version=drawn.choice(recorded.VERSIONS)),
+    "Python": lambda graph, drawn: to_python(graph),
+    "dot": lambda graph, drawn: graph.to_dot(),
+    "compressed": lambda graph, drawn: og.compress_weights(with_some(graph, drawn), drawn.choice(("int4", "int8"))),
+}
+
+
+@material(lambda: EDITS)
+def edited(name: str, number: int) -> list[str]:
+    """Random graphs with other contents, sizes, types or words, and as texts."""
+    graph, drawn = drawn_graph(name, number)
+    return recorded.outcome(EDITS[name], graph, drawn)
+
+
+@material(lambda: ("files",))
+def read(name: str, number: int) -> list[str]:
+    """Files of random graphs with one or two values that are left out or others."""
+    graph, drawn = drawn_graph(name, number)
+    form = json.loads(graph.to_json())
+    for _ in range(drawn.choice((1, 1, 2))):
+        place = drawn.choice([*recorded.places_in(form)])
+        form = recorded.with_other(form, place, drawn.choice((recorded.LEFT_OUT, *recorded.OTHERS)))
+    return recorded.outcome(og.Graph.from_json, json.dumps(form))
+
+
+def shortened(lines: Iterable[str]) -> str:
+    """A digest of lines."""
+    return f"{crc32(chr(10).join(map(str, lines)).encode()):08x}"
