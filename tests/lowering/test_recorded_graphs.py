@@ -236,6 +236,15 @@ def kept_models():
             yield name, damaged(proto, Random(f"{name} {seed}"))
 
 
+def forms():
+    """Nodes of ONNX in rare forms, and in wrong ones."""
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from helpers.onnx_forms import lines, model_of
+
+    for line in lines():
+        yield line.split()[line[0] == "@"], outcome(loaded_and_saved, model_of(line))
+
+
 def oldest(schemas):
     """By domain and kind, the op set that a kind of node is in since."""
     since = {}
@@ -467,7 +476,7 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, kept_models, patterns, rewritten, lowered, specified),
+        *(gradients, nodes, models, kept_models, forms, patterns, rewritten, lowered, specified),
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }
@@ -486,7 +495,8 @@ def recorded(name):
 
 
 @pytest.mark.parametrize(
-    "name", [library(name) if name in ("nodes", "models", "kept_models", "patterns") else name for name in MATERIAL]
+    "name",
+    [library(name) if name in ("nodes", "models", "kept_models", "forms", "patterns") else name for name in MATERIAL],
 )
 def test_graphs_are_made_as_recorded(name):
     assert recorded(name) == kept(KEPT)[name]
