@@ -7,7 +7,7 @@ the inputs, an arrow with 1 for each output that has a name and 0 for each one w
 
 An input of a node is an input of the model (its dims, ``?`` for an unknown one and ``*`` for an unknown rank), a
 constant (``=f32[4]`` with random contents, ``=s64{1,2}`` with these ones), a result of an earlier node (``%0`` or
-``%0.1``), an input of an earlier node (``$0.1``), or absent (``-``). The results of the last node are those of the model.
+``%0.1``), an input of an earlier node (``$0.1``), or absent (``-``). The last node makes the outputs.
 """
 
 from __future__ import annotations

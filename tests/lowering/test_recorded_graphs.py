@@ -480,6 +480,7 @@ MATERIAL = {
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }
+OF_MODELS = ("nodes", "models", "kept_models", "forms", "patterns")  # which the library must be there for
 
 
 def made(name):
