@@ -7,7 +7,8 @@ the inputs, an arrow with 1 for each output that has a name and 0 for each one w
 
 An input of a node is an input of the model (its dims, ``?`` for an unknown one and ``*`` for an unknown rank), a
 constant (``=f32[4]`` with random contents, ``=s64{1,2}`` with these ones), a result of an earlier node (``%0`` or
-``%0.1``), an input of an earlier node (``$0.1``), or absent (``-``). The last node makes the outputs.
+``%0.1``), an input of an earlier node (``$0.1``), or absent (``-``). The last node makes the outputs, unless ``out``
+names them. A node behind whose arrow is ``.`` has no results.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ VALUE = re.compile(r"(=?)(\w+)(?:\[([^]]*)\])?(?:\{([^}]*)\})?")
 def array_of(token: str) -> np.ndarray:
     """The contents of a constant."""
     _, dtype, dims, contents = VALUE.fullmatch(token).groups()
-    kind, is_float = DataType.of(dtype).numpy, dtype.startswith(("f", "bf"))
+    kind, is_float = DataType[dtype].numpy, dtype.startswith(("f", "bf"))
     shape = None if dims is None else [int(one) for one in dims.split(",") if one]
     if contents is not None:
         numbers = np.array([(float if is_float else int)(one) for one in contents.split(",") if one], kind)
@@ -45,11 +46,22 @@ def info_of(name: str, token: str) -> onnx.ValueInfoProto:
     """The input of a model that a token says."""
     _, dtype, dims, _ = VALUE.fullmatch(token).groups()
     shape = None if dims == "*" else [None if one == "?" else int(one) for one in dims.split(",") if one]
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(DataType.of(dtype).numpy), shape)
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(DataType[dtype].numpy), shape)
 
 
-def attribute_of(text: str) -> object:
-    return numpy_helper.from_array(array_of(text)) if text.startswith("=") else literal_eval(text)
+def attribute_of(name: str, text: str) -> onnx.AttributeProto:
+    """An attribute: a constant, what an attribute of a function is, or a value of Python."""
+    if text.startswith("@"):
+        return onnx.AttributeProto(name=name, type=onnx.AttributeProto.INT, ref_attr_name=text[1:])
+    return helper.make_attribute(
+        name, numpy_helper.from_array(array_of(text)) if text.startswith("=") else literal_eval(text)
+    )
+
+
+def parted(text: str) -> tuple[str, str]:
+    """The name of an attribute and its value."""
+    name, _, value = text.partition("=")
+    return name, value
 
 
 def model_of(line: str) -> onnx.ModelProto:
@@ -77,10 +89,14 @@ def model_of(line: str) -> onnx.ModelProto:
             else:
                 inputs.append(info_of(name, token))
             names.append(name)
+        if kind == "out":
+            made = names
+            break
         domain, _, op_type = kind.rpartition(".")
-        ends = [f"y{number}_{place}" if flag == "1" else "" for place, flag in enumerate(mask.strip() or "1")]
-        given = {key: attribute_of(value) for key, _, value in (one.partition("=") for one in attrs.split())}
-        nodes.append(helper.make_node(op_type, names, ends, domain=DOMAINS.get(domain, domain), **given))
+        flags = (mask.strip() or "1").rstrip(".")
+        ends = [f"y{number}_{place}" if flag == "1" else "" for place, flag in enumerate(flags)]
+        nodes.append(helper.make_node(op_type, names, ends, domain=DOMAINS.get(domain, domain)))
+        nodes[-1].attribute.extend(attribute_of(name, value) for name, value in map(parted, attrs.split()))
         made = ends
     results = [onnx.ValueInfoProto(name=name) for name in made if name]
     graph = helper.make_graph(nodes, "g", inputs, results, constants)

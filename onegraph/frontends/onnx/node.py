@@ -15,6 +15,7 @@ from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dt
 from ...lowering.movement import cast, rounded
 from ...lowering.subgraph import BodyBuilder
 from ...opset.dtypes import DataType
+from ...opset.shapes import known_dims
 from ...opset.signature import Shape
 from .protos import GraphProto, NodeProto, contents
 
@@ -214,7 +215,7 @@ class Node:
         shape = self.dims(index)
         if None in shape:
             raise Unsettled(f"unknown dims of input {index}")
-        return tuple([dim or 0 for dim in shape])
+        return known_dims(shape)
 
     def rank_of(self, index: int) -> int | None:
         """The rank of an input; None if it is unknown or no tensor."""

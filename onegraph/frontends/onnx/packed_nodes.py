@@ -111,27 +111,28 @@ class PackedNodes:
                     return  # a name that a new tensor may have
                 self._readers[name].append(node)
         for node in graph.node:
-            if node.op_type == "DequantizeLinear" and domain_of(node.domain) == "" and len(node.output) == 1:
+            if node.op_type == "DequantizeLinear" and domain_of(node.domain) == "" and _has_one_result(node):
                 self._add(node)
         self.unread.update(name for name in self._tensors if name not in self._seen and self._is_replaced(name))
 
     def _is_replaced(self, name: str) -> bool:
         """Whether all nodes that read a tensor are no longer there."""
-        readers = self._readers[name]
-        return bool(readers) and all(self._new.get(one.output[0], one) is None for one in readers if one.output)
+        return all(self._renewed(one) is None for one in self._readers[name])
+
+    def _renewed(self, node: NodeProto) -> NodeProto | None:
+        """The node in the place of another one, which may be the same; None if it is no longer there."""
+        return self._new.get(node.output[0], node) if node.output else node
 
     def ordered(self, nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
         """The nodes with the new ones in the places of old ones."""
         if not self._new:
             return nodes
-        renewed = [self._new.get(node.output[0], node) if node.output else node for node in nodes]
-        return [node for node in renewed if node is not None]
+        return [one for one in map(self._renewed, nodes) if one is not None]
 
     def _add(self, node: NodeProto) -> None:
         """Replace a node and its readers, if all readers can read packed codes."""
         attrs = _attributes(node)
-        codes = None if attrs is None else self._codes(node, attrs)
-        if attrs is None or codes is None:
+        if attrs is None or (codes := self._codes(node, attrs)) is None:
             return
         dropped: list[NodeProto] = [node]
         dtype = attrs.get("output_dtype", 0) or codes.scales.data_type
@@ -167,8 +168,8 @@ class PackedNodes:
             yield None
         for node in self._readers[name]:
             attrs, kind = _attributes(node), node.op_type
-            is_plain = domain_of(node.domain) == "" and [*node.input].count(name) == 1 and len(node.output) == 1
-            if attrs is None or not is_plain or not node.output[0] or len(dropped) > LONGEST:
+            is_plain = domain_of(node.domain) == "" and [*node.input].count(name) == 1 and _has_one_result(node)
+            if attrs is None or not is_plain or len(dropped) > LONGEST:
                 yield None
             elif kind == "Transpose" and attrs.get("perm", [1, 0]) == [1, 0]:
                 dropped.append(node)
@@ -246,6 +247,10 @@ class PackedNodes:
         if tensor.data_type not in CODINGS:
             return numbers
         return numbers.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
+
+
+def _has_one_result(node: NodeProto) -> bool:
+    return [*map(bool, node.output)] == [True]
 
 
 def _attributes(node: NodeProto) -> Attributes | None:

@@ -15,7 +15,7 @@ from ...._util.records import record
 from ....opset.dtypes import OF_NUMPY, DataType
 from ..own import DOMAIN
 from ..types import NUMBERS
-from .nodes import HELPERS, POINTWISE, QUANTIZING, Attr, UnwrittenNode, _order, proto
+from .nodes import HELPERS, POINTWISE, QUANTIZING, Attr, UnwrittenNode, order_of, proto
 
 Array = NDArray[Any]
 
@@ -206,8 +206,7 @@ class FunctionBody:
         if array is not None:
             return self.constant(np.ascontiguousarray(array.transpose(order)), f"{value.name}_transposed")
         node = self._made.get(value.name)
-        if node is not None and node.kind == "Transpose":
-            first = _order(node)
+        if node is not None and (first := order_of(node)) is not None:
             return self.transpose(NodeValue(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
         if node is not None and (node.kind == "DequantizeLinear" or self._is_cast_constant(node)):
             return self._through(node, value, order)
@@ -234,7 +233,7 @@ class FunctionBody:
     ) -> NodeValue | None:
         """The Transpose of the node's result on tensors that are not transposed yet; None if they do not allow it."""
         makers = [None if value is None else self._made.get(value.name) for value in values]
-        orders = {_order(node) for node in makers if node is not None and node.kind == "Transpose"}
+        orders = {order for order in map(order_of, makers) if order is not None}
         if len(orders) != 1:
             return None
         (order,) = orders
@@ -246,7 +245,7 @@ class FunctionBody:
             array = None if value is None else self.known(value)
             if value is None or (array is not None and (not array.ndim or (kind in QUANTIZING and number))):
                 moved.append(value)
-            elif node is not None and node.kind == "Transpose":
+            elif node is not None and order_of(node) is not None:
                 moved.append(NodeValue(self, node.inputs[0], value.dtype))
             elif array is not None and array.ndim <= len(order):
                 whole = array.reshape((1,) * (len(order) - array.ndim) + array.shape)

@@ -48,8 +48,12 @@ class UnwrittenNode:
     is_helper: bool = False
 
 
-def _order(node: UnwrittenNode) -> tuple[int, ...]:
-    return tuple(node.attrs["perm"])
+def order_of(node: UnwrittenNode | None) -> tuple[int, ...] | None:
+    """The order of a Transpose that states it; None for other nodes, and for one that turns the axes of any rank."""
+    if node is None or node.kind != "Transpose" or "perm" not in node.attrs:
+        return None
+    order: Any = node.attrs["perm"]
+    return tuple(order)
 
 
 def proto(node: UnwrittenNode, name: str = "") -> onnx.NodeProto:

@@ -17,6 +17,7 @@ from ....lowering.open_samples import counted as integers_below
 from ....lowering.open_samples import open_factor, open_number
 from ....lowering.quantization import codes_of
 from ....lowering.rotary import angles, rotated
+from ....opset import shapes
 from ....opset.dtypes import DataType
 from ....opset.signature import Shape
 from ..node import Node, NotLowered, Unsettled, lowers
@@ -34,7 +35,7 @@ def only(node: Node, neutral: Mapping[str, object], absent: tuple[int, ...]) -> 
         if node.attr(name, value) != value:
             raise NotLowered(f"{name} = {node.attr(name)}")
     for index in absent:
-        if index < len(node) and node.optional(index) is not None:
+        if node.optional(index) is not None:
             raise NotLowered(f"input {index}")
 
 
@@ -43,7 +44,7 @@ def known_dims(value: Value, rank: int) -> list[int]:
     shape = shape_of(value)
     if shape is None or len(shape) != rank or None in shape:
         raise Unsettled("unknown dims of queries or keys")
-    return [dim or 0 for dim in shape]
+    return [*shapes.known_dims(shape)]
 
 
 @lowers("RotaryEmbedding", domain=DOMAIN)
@@ -200,11 +201,11 @@ def _steps_of_codes(node: Node, heads: int, *shapes: Shape) -> list[Value | None
     for name, past, index, shape in zip("kv", (3, 4), (12, 13), shapes, strict=True):
         kind, width = node.attr(f"{name}_quant_type", "NONE"), node.attr("kv_cache_bit_width", 8)
         if kind == "NONE":
-            if index < len(node) and node.optional(index) is not None:
+            if node.optional(index) is not None:
                 raise node.invalid(f"{name}_scale beside {name}_quant_type NONE", "PER_TENSOR or PER_CHANNEL")
             parts.append(None)
             continue
-        if kind not in ("PER_TENSOR", "PER_CHANNEL") or index >= len(node) or node.optional(index) is None:
+        if kind not in ("PER_TENSOR", "PER_CHANNEL") or node.optional(index) is None:
             raise node.invalid(f"{name}_quant_type {kind}", f"PER_TENSOR or PER_CHANNEL, and {name}_scale")
         dtype, size = CACHES.get(width or 8), None if shape is None else shape[-1]
         if dtype is None or (node.optional(past) is not None and node.dtype(past) is not dtype):

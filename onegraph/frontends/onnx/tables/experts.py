@@ -63,7 +63,7 @@ def _mixture(node: Node, layer: MakeLayer, places: tuple[tuple[int, ...], ...], 
     experts = _experts(node, layer, places, count, size)
     chosen, shares = chosen_experts(emit, logits, k, weights, bool(node.attr("normalize_routing_weights", 0)))
     result = mixture(emit, reshape(emit, src, numbers(-1, size)), chosen, shares, experts)
-    shape = shape_of(src) or ()
+    shape = node.dims()
     if len(shape) == 2:
         return result
     return reshape(emit, result, numbers(*[-1 if dim is None else dim for dim in shape]))
@@ -137,23 +137,23 @@ def _layer(node: Node, name: str, at: tuple[int, ...], count: int, depth: int) -
 def _packed_layer(node: Node, name: str, at: tuple[int, ...], count: int, depth: int) -> tuple[PackedLayer, int]:
     """The layer of all experts, whose weights, scales, bias and zero points are the inputs ``at``, and its columns."""
     bits = node.attr(f"{name}_expert_weight_bits", node.attr("expert_weight_bits", 4))
-    block = node.attr("block_size", 0)
-    if bits not in BITS or (block > 0 and (block < LEAST_BLOCK or block & (block - 1))):
+    block = max(node.attr("block_size", 0), 0)
+    if bits not in BITS or (block and (block < LEAST_BLOCK or block & (block - 1))):
         raise NotLowered(f"weights of {bits} bits in blocks of {block}")
     codes, scales, bias, zeros = (None if node.optional(index) is None else node.known(index) for index in at)
     if codes is None or scales is None:
         raise node.invalid(f"no {name}_experts_weights or {name}_scales", "both")
-    blocks = -(-depth // block) if block > 0 else 1
+    blocks = -(-depth // block) if block else 1
     if codes.dtype != np.uint8 or codes.ndim != 3 or codes.shape[::2] != (count, -(-depth * bits // 8)):
         shape_text = f"{name}_experts_weights of {codes.dtype} {list(codes.shape)}"
         raise node.invalid(shape_text, f"uint8 of {[count, 'columns', -(-depth * bits // 8)]}")
     columns = codes.shape[1]
     wanted = {
-        "scales": (scales, (count, columns, blocks) if block > 0 else (count, columns)),
+        "scales": (scales, (count, columns, blocks) if block else (count, columns)),
         "experts_bias": (bias, (count, columns)),
         "zero_points": (
             zeros,
-            (count, columns, -(-blocks * bits // 8)) if block > 0 else (count, -(-columns * bits // 8)),
+            (count, columns, -(-blocks * bits // 8)) if block else (count, -(-columns * bits // 8)),
         ),
     }
     for part_name, (array, shape) in wanted.items():
@@ -164,7 +164,7 @@ def _packed_layer(node: Node, name: str, at: tuple[int, ...], count: int, depth:
         codes = packing.two_bits_as_four(codes.reshape(-1, codes.shape[-1])).reshape(count, columns, -1)
     if zeros is not None:
         packed = zeros.reshape(-1, zeros.shape[-1])
-        zeros = packing.unpacked_points(packed, bits, blocks if block > 0 else columns).reshape(shape)
+        zeros = packing.unpacked_points(packed, bits, blocks if block else columns).reshape(shape)
     layer = PackedLayer(
         codes,
         scales.reshape(shape),

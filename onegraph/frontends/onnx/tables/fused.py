@@ -16,6 +16,7 @@ from ....lowering.movement import cast, concat, part, reshape, transpose, unsque
 from ....lowering.quantization import Scale
 from ....lowering.reduction import reduce
 from ....opset.dtypes import DataType
+from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, lowers
 from .contrib import DOMAIN
 from .layers import convolution, gemm, native
@@ -159,7 +160,7 @@ def _attention(node: Node, packed: Value, past: int, mask: int, bias: int | None
         raise NotLowered("do_rotary or past_present_share_buffer")
     if shape is None or None in shape or node.rank() != 3:
         raise NotLowered("queries of unknown dims")
-    width = shape[2] or 0
+    _, tokens, width = known_dims(shape)
     sizes = node.attr("qkv_hidden_sizes") or [width // 3] * 3
     ends = np.cumsum([0, *sizes]).tolist()
     rows = [part(emit, packed, 2, *pair) for pair in pairwise(ends)]
@@ -168,7 +169,7 @@ def _attention(node: Node, packed: Value, past: int, mask: int, bias: int | None
     if node.optional(past) is not None:
         halves = [reshape(emit, part(emit, node.value(past), 0, at, at + 1), _inner(node, past)) for at in (0, 1)]
         before, start = (halves[0], halves[1]), node.whole_shape(past)[3]
-    hidden = _mask(node, mask, start + (shape[1] or 0))
+    hidden = _mask(node, mask, start + tokens)
     if bias is not None and node.optional(bias) is not None:
         hidden = node.value(bias) if hidden is None else add(emit, hidden, node.value(bias))
     masking = Masking(hidden, bool(node.attr("unidirectional", 0)), past=start)
@@ -191,7 +192,7 @@ def _mask(node: Node, index: int, keys: int) -> Value | None:
     emit, mask, rank = node.emit, node.value(index), rank_of(node.value(index))
     shape = shape_of(mask) or ()
     if rank == 1:
-        if shape[0] is None or (node.dims()[0] is not None and shape[0] != node.dims()[0]):
+        if shape[0] != node.dims()[0]:
             raise NotLowered("a mask_index with the first token of each row")
         lengths = reshape(emit, cast(emit, mask, DataType.s64), numbers(-1, 1, 1, 1))
         shown = emit.op("Less", [np.arange(keys).reshape(1, 1, 1, -1), lengths])
@@ -221,8 +222,8 @@ def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
         square = reduce(emit, "ReduceMean", multiply(emit, away, away), [-1], keep=True)
         root = unary(emit, "Sqrt", add(emit, square, filled(epsilon, square)))
         inverse = binary(emit, "Divide", filled(1, root), root)
-    if wanted[0] and inverse is not None and mean is None:
-        mean = cast(emit, emit.op("Less", [inverse, filled(0, inverse)]), DataType.f32)  # zeros: there is no mean
+        if mean is None:  # zeros
+            mean = cast(emit, emit.op("Less", [inverse, filled(0, inverse)]), DataType.f32)
     normal = (
         norms.rms_norm(emit, total, gamma, -1, epsilon)
         if simple

@@ -8,6 +8,7 @@ from ....lowering.emitter import Array, Value, shape_of
 from ....lowering.layout import inverse, moved
 from ....lowering.movement import as_s64, is_replaceable, part, transpose, with_part
 from ....opset.dtypes import DataType
+from ....opset.shapes import known_dims
 from ..node import Node, Unsettled, lowers
 
 
@@ -41,7 +42,7 @@ def _with_box(node: Node) -> Value | None:
     src, indices, updates, shape = node.value(0), node.optional(1), node.value(2), node.shape(0)
     if not isinstance(indices, np.ndarray) or indices.dtype.kind != "i" or not shape or None in shape:
         return None
-    dims = [dim or 0 for dim in shape]
+    dims = [*known_dims(shape)]
     box = _box(indices, dims)
     if box is None or not all(is_replaceable(dim, places) for dim, places in zip(dims, box, strict=False)):
         return None

@@ -127,10 +127,7 @@ def settled_dims(node: Node) -> list[int]:
     Raises:
         Unsettled: some are unknown.
     """
-    shape = node.shape()
-    if shape is None or None in shape:
-        raise Unsettled("unknown dims")
-    return [dim or 0 for dim in shape]
+    return [*node.whole_shape()]
 
 
 @lowers("MaxPool")

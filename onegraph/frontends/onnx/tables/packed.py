@@ -24,9 +24,7 @@ CODES_LEVEL = 4  # accuracy_level: the activations may become 8-bit codes
 
 def _stored(node: Node, index: int, shape: tuple[int, ...], name: str) -> Array:
     """The contents of an input as (columns, others), which may be one axis, or several for the others."""
-    result = node.known(index)
-    if result is None:
-        raise NotLowered(f"{name} that is no constant")
+    result = node.array(index)
     if result.size != np.prod(shape) or (result.ndim > 1 and result.shape[0] != shape[0]):
         raise node.invalid(f"{name} of shape {list(result.shape)}", f"{[*shape]}")
     return result.reshape(shape)
@@ -76,13 +74,11 @@ def _order(node: Node, depth: int, block: int, blocks: int) -> Array | None:
     """The rows in the order of their blocks, which g_idx names; None if they are in order."""
     if node.optional(4) is None:
         return None
-    known = node.known(4)
-    if known is None:
-        raise NotLowered("g_idx that is no constant")
+    known = node.array(4)
     places = known.reshape(-1)[:depth].astype(np.int64)
     if known.size not in (depth, blocks * block):
         raise node.invalid(f"g_idx of shape {list(known.shape)}", f"[{depth}], K")
-    if places.size and (places.min() < 0 or places.max() >= blocks):
+    if places.min() < 0 or places.max() >= blocks:
         raise node.invalid("a block of g_idx that is not there", f"numbers from 0 to {blocks - 1}")
     if np.array_equal(places, np.arange(depth) // block):
         return None
@@ -96,8 +92,8 @@ def _points(node: Node, bits: int, columns: int, blocks: int) -> Array | None:
     """Zero points (columns, blocks); None if there are none."""
     if node.optional(3) is None:
         return None
-    known = node.known(3)
-    if known is not None and known.dtype != np.uint8:
+    known = node.array(3)
+    if known.dtype != np.uint8:
         if known.dtype != node.dtype(2).numpy:
             raise node.invalid(f"zero_points of {known.dtype}", f"uint8 or {node.dtype(2)}")
         return _stored(node, 3, (columns, blocks), "zero_points")
@@ -129,9 +125,7 @@ def gather_of_rows(node: Node) -> Value:
 @lowers("GatherBlockQuantized", domain=DOMAIN)
 def gather_block_quantized(node: Node) -> Value:
     """Rows of a table of codes with a scale for each block of a row."""
-    data, scales = node.known(0), node.known(2)
-    if data is None or scales is None or (node.optional(3) is not None and node.known(3) is None):
-        raise NotLowered("a table that is no constant")
+    data, scales = node.array(0), node.array(2)
     bits, block = _table_form(node, data, scales)
     is_bytes = data.dtype == np.uint8
     if is_bytes:
@@ -178,7 +172,7 @@ def _table_form(node: Node, data: Array, scales: Array) -> tuple[int, int]:
 
 def _points_of_table(node: Node, bits: int, shape: tuple[int, ...], coding: str) -> Array | None:
     """Zero points in the form of the scales; None if there are none."""
-    zps = node.known(3) if node.optional(3) is not None else None
+    zps = node.known(3)
     if zps is None:
         return None
     is_bytes = zps.dtype == np.uint8

@@ -10,7 +10,6 @@ from ....lowering.emitter import Value
 from ....lowering.quantization import Scale
 from ....opset.dtypes import DataType
 from ....opset.shapes import show
-from ....opset.signature import Shape
 from ..node import Node, lowers
 from ..types import data_type
 from .layers import window_of
@@ -27,9 +26,9 @@ def _checked(node: Node) -> Scale:
     shape, scale, axis, block = node.shape(), node.shape(1), node.attr("axis", 1), node.attr("block_size", 0)
     if block < 0:
         raise node.invalid(f"block_size {block}", "0, or the size of a block")
-    if scale is not None and node.optional(2) is not None and node.shape(2) is not None:
-        zero = node.shape(2)
-        is_single = all(dim == 1 for dim in (*scale, *(zero or ())))
+    zero = None if node.optional(2) is None else node.shape(2)
+    if scale is not None and zero is not None:
+        is_single = all(dim == 1 for dim in (*scale, *zero))
         if not is_single and not _agree(zero, scale):
             raise node.invalid(f"zero_point of shape {show(zero)}", f"{show(scale)}, as scale has")
     if shape is None or scale is None or (not block and all(dim == 1 for dim in scale)):
@@ -47,10 +46,8 @@ def _checked(node: Node) -> Scale:
     return _scale(node, 1, 2)
 
 
-def _agree(first: Shape, second: Sequence[int | None] | None) -> bool:
+def _agree(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
     """Whether known dims are equal."""
-    if first is None or second is None:
-        return True
     return len(first) == len(second) and all(
         None in pair or pair[0] == pair[1] for pair in zip(first, second, strict=True)
     )

@@ -108,7 +108,7 @@ def _cell(node: Node) -> tuple[str, dict[str, AttrValue]]:
     usual = USUAL[cell] * count
     names = [name.decode() if isinstance(name, bytes) else name for name in node.attr("activations") or usual]
     names = [name.lower() for name in names]
-    if not ACTIVATIONS.keys() >= {*names} or len(names) != len(usual):
+    if not {*names}.issubset(ACTIVATIONS) or len(names) != len(usual):
         raise node.invalid(f"activations {', '.join(names)}", f"{len(usual)} of {', '.join(ACTIVATIONS)}, in any case")
     if kind == "RNN" and {*names} == {"relu"}:
         return "relu", options

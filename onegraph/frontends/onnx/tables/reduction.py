@@ -53,7 +53,7 @@ def _of_nothing(node: Node, kind: str, axes: list[int] | None, keep: bool) -> Va
     if plain.kind in "bui" and np.isfinite(number):
         number = int(number)
     elif plain.kind == "b":
-        number = number > 0
+        number = number == np.inf
     elif plain.kind in "ui":
         if kind not in ("ReduceMax", "ReduceMin"):
             raise NotLowered("an empty tensor of integers")

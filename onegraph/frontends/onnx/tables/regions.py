@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ....lowering.elementwise import add
-from ....lowering.emitter import Array, Unsettled, Value, numbers
+from ....lowering.emitter import Array, Value, numbers
 from ....lowering.layers import matmul
 from ....lowering.movement import as_s64, padded, reshape
 from ..node import Node, NotLowered, computes, lowers
@@ -80,11 +80,8 @@ def deformable_convolution(node: Node) -> Value:
     emit, src, weights = node.emit, node.value(0), node.value(1)
     if node.rank() != 4:
         raise node.invalid(f"a tensor of {node.rank()} axes", "images of two axes")
-    shape, places = node.shape(1), node.shape(2)
-    if shape is None or None in shape or places is None or None in places:
-        raise Unsettled("unknown dims")
-    outputs, inner, *kernel = [dim or 0 for dim in shape]
-    batch, _, rows, columns = [dim or 0 for dim in places]
+    outputs, inner, *kernel = node.whole_shape(1)
+    batch, _, rows, columns = node.whole_shape(2)
     window, groups = window_of(node), node.attr("group", 1)
     attrs = {
         "kernel": kernel,
@@ -114,7 +111,7 @@ def affine_grid(node: Node) -> Array:
     if not node.importer.now:
         node.settled(1)  # the function decides by the size
         raise NotLowered("numpy computes it in a run alone")
-    theta, sizes = node.wide(0), (node.integers(1) or [])[2:]
+    theta, sizes = node.wide(0), node.array(1)[2:].tolist()
     is_aligned = bool(node.attr("align_corners", 0))
     along = [
         np.linspace(-1, 1, size) if is_aligned and size > 1 else (2 * np.arange(size) + 1) / size - 1 for size in sizes

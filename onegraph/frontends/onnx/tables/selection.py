@@ -12,6 +12,7 @@ from ....errors import LibraryError
 from ....lowering.elementwise import binary, filled, select
 from ....lowering.emitter import Array, Value, numbers, rank_of, shape_of
 from ....lowering.movement import as_s64, cast, concat, reshape
+from ....opset.shapes import known_dims
 from ..node import Node, NotLowered, Unsettled, computes, lowers
 from .indexing import running
 
@@ -51,7 +52,7 @@ def reverse_sequence(node: Node) -> Value:
     batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
     if shape is None or None in shape[:2]:
         raise Unsettled("unknown dims")
-    dims = [dim or 0 for dim in shape[:2]]
+    dims = [*known_dims(shape[:2])]
     count, size = dims[batch], dims[time]
     if shape_of(lengths) not in ((count,), (None,)):
         raise node.invalid(f"{shape_of(lengths)} as the shape of lengths", f"({count},)")

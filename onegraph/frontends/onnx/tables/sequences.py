@@ -28,7 +28,7 @@ def empty(node: Node) -> TensorList:
 def at(node: Node) -> Value:
     """One tensor of a sequence."""
     sequence = node.any(0)
-    place = None if isinstance(sequence, GrowingList) else node.value(1)
+    place = node.value(1)
     if isinstance(sequence, TensorList) and sequence and not isinstance(place, np.ndarray):
         sequence = StackedList(_stack(node, sequence))
     if isinstance(sequence, StackedList):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....lowering.elementwise import add, binary, filled, multiply, swish, unary
-from ....lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of, shape_of
+from ....lowering.emitter import Emitter, Value, dtype_of, known_rank, numbers, rank_of, shape_of
 from ....lowering.linear_attention import Tokens
 from ....lowering.linear_attention import linear_attention as attend
 from ....lowering.movement import cast, concat, reshape, slice_, transpose
@@ -72,7 +72,7 @@ class _LinearSizes(NamedTuple):
 
     def shared(self, emit: Emitter, value: Value) -> Value:
         """Queries or keys (batch, tokens, heads, ...), each for as many heads of the state as follow it."""
-        count = known_dims(value, len(shape_of(value) or ()))[2]
+        count = known_dims(value, known_rank(value))[2]
         return emit.op("Gather", [value, np.repeat(np.arange(count), self.heads // count)], {"axis": 2})
 
 
@@ -137,14 +137,14 @@ def gated_delta_net(node: Node) -> tuple[Value, ...]:
     only(node, {"state_update_capacity": 0}, (3, 9, 10))
     if node.optional(1) is None or node.optional(2) is None or node.rank() not in (3, 4):
         raise NotLowered("queries, keys and values in one tensor")
-    emit, rank, past = node.emit, node.rank() or 0, node.optional(6)
+    emit, rank, past = node.emit, node.rank(), node.optional(6)
     (*rows, queries, size), key, value = (known_dims(node.value(index), rank) for index in range(3))
     heads, depth = value[-2:]
     if past is None and rank == 3:
         raise node.invalid("no initial_state of tokens without a batch", "a tensor")
     if key != [*rows, queries, size] or value[:-2] != rows or queries < 1 or heads % queries:
         raise node.invalid(f"keys and values of {key} and {value} beside queries of {[*rows, queries, size]}", "alike")
-    batch = rows[0] if past is None or rank == 4 else known_dims(past, 4)[0]
+    batch = rows[0] if rank == 4 else known_dims(node.value(6), 4)[0]
     sizes = _LinearSizes(batch, rows[-1] if rank == 4 else rows[0] // batch, queries, heads, size, depth)
     of_state = np.zeros((batch, heads, depth, size), np.float32) if past is None else cast(emit, past, DataType.f32)
     ends = [sizes.apart(emit, node.value(index), queries, *one, size) for index, one in enumerate([[1], []])]

@@ -38,8 +38,8 @@ TRANSFORMS = {
 LOWERED = "a post_transform of NONE, as converters write it beside one target"
 
 
-def _integers(node: Node, name: str, size: int | None = None, default: Any = None) -> Array:
-    integers = np.array(node.attr(name, default or []), np.int64)
+def _integers(node: Node, name: str, size: int | None = None) -> Array:
+    integers = np.array(node.attr(name, []), np.int64)
     if size is not None and len(integers) != size:
         raise node.invalid(f"{name} of {counted(len(integers), 'element')}", f"{size}, one for each node")
     return integers
