@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 def digest(parts: Iterable[object]) -> str:
@@ -22,3 +24,31 @@ def kept(path: Path) -> Any:
 def keep(path: Path, found: object) -> None:
     """Record what was found."""
     path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def numbers_of(array: Any) -> str:
+    """A text of the numbers of an array, to three digits."""
+    numbers = np.asarray(array)
+    with np.errstate(all="ignore"):
+        texts = [f"{number:.2e}" for number in numbers.astype(np.float64).ravel().tolist()]
+    return f"{numbers.dtype} {numbers.shape} {digest(texts)}"
+
+
+def lines_of(graph: Any) -> Iterator[str]:
+    """The ops of a graph, its inputs and its outputs."""
+    place = dict[int, int]()
+    for op in graph.ops:
+        ends = list[str]()
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is None:
+                ends.append("-")
+                continue
+            number = place.setdefault(tensor.id, len(place))
+            value = "" if tensor.value is None else numbers_of(tensor.value)
+            ends.append(f"{number} {tensor.dtype} {tensor.shape} {tensor.strides or ''} {value}")
+        yield f"{op.name} {op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
+    results = list[object]()
+    for name, tensor in graph.outputs.items():
+        is_computed = tensor.value is not None and tensor.id not in place
+        results.append((name, numbers_of(tensor.value) if is_computed else place.get(tensor.id)))
+    yield f"{[*graph.inputs]} {results}"

@@ -27,7 +27,7 @@ from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES
 from helpers.graphs import graph_of_case
 from helpers.near_graphs import CHANGES, near
 from helpers.neighbours import attributes_beside, neighbours
-from helpers.recorded import digest, keep, kept
+from helpers.recorded import digest, keep, kept, lines_of, numbers_of
 
 import onegraph as og
 from onegraph.builder.op_pages import terminal_page
@@ -68,34 +68,6 @@ DAMAGES = 30  # places of a file
 LEFT_OUT = object()
 OTHERS = (None, True, 0, 1, -1, 2**70, 1.5, "", "x", "f32", "any", "1", [], [0], [-1, 2], {}, {"x": 1})
 VERSIONS = (None, "3.0", "3.2", "3.5", "3.7", "3.13")
-
-
-def numbers_of(array):
-    """A text of the numbers of an array, to three digits."""
-    numbers = np.asarray(array)
-    with np.errstate(all="ignore"):
-        texts = [f"{number:.2e}" for number in numbers.astype(np.float64).ravel().tolist()]
-    return f"{numbers.dtype} {numbers.shape} {digest(texts)}"
-
-
-def lines_of(graph):
-    """The ops of a graph, its inputs and its outputs."""
-    place = {}
-    for op in graph.ops:
-        ends = []
-        for tensor in (*op.inputs, *op.outputs):
-            if tensor is None:
-                ends.append("-")
-                continue
-            number = place.setdefault(tensor.id, len(place))
-            value = "" if tensor.value is None else numbers_of(tensor.value)
-            ends.append(f"{number} {tensor.dtype} {tensor.shape} {tensor.strides or ''} {value}")
-        yield f"{op.name} {op.kind} {sorted(op.attrs.items())} {'; '.join(ends)}"
-    ends = []
-    for name, tensor in graph.outputs.items():
-        is_computed = tensor.value is not None and tensor.id not in place
-        ends.append((name, numbers_of(tensor.value) if is_computed else place.get(tensor.id)))
-    yield f"{[*graph.inputs]} {ends}"
 
 
 def outcome(make, *arguments, also=(), **options):

@@ -19,7 +19,7 @@ from ...._util.worker_process import Outcome
 from ....errors import OneGraphError
 from ....graph import Graph
 from ....opset.dtypes import DataType
-from ....opset.editions.registry import EDITIONS, base_of, edition
+from ....opset.editions.registry import BASE, EDITIONS, base_of, edition
 from ....opset.values import BadValueError
 from ..causes import GOOD
 from ..page_of_op import PageOfOp
@@ -206,7 +206,9 @@ def _lowered(sentence: str) -> str:
 
 
 def _graph_of(use: ProbedUse) -> Graph | None:
-    """The use as a graph; None if the builder refuses it."""
+    """The use as a graph; None if the builder refuses it, or the op has fewer results."""
+    if len(use.outputs) > len(BASE[use.kind].outputs):
+        return None
     try:
         call = use.call
         inputs = [tensor for tensor in call.inputs if tensor is not None]
