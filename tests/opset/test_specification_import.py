@@ -6,171 +6,19 @@ import subprocess
 
 import pytest
 from helpers.command_line import onegraph
+from helpers.specification_pages import BULLETS, MARKDOWN, RST, written_page
 
 from onegraph import ArgumentError
 from onegraph.opset.editions.registry import BASE, edition
-from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.signature import Fill
 from onegraph.tools.specification.checkout import edition_of, read_checkout
 from onegraph.tools.specification.differences import compare
-from onegraph.tools.specification.expected import expected_page
 from onegraph.tools.specification.headers import compare_headers
 from onegraph.tools.specification.importing import import_specification
 from onegraph.tools.specification.printed import PrintedAttribute, PrintedPort
 from onegraph.tools.specification.reader import read_page, replacements_in
 from onegraph.tools.specification.values import UnreadError, default_in
 
-# A page of each form; they describe one op.
-MARKDOWN = r"""Blend {#dev_guide_op_blend}
-===========================
-
-## General
-
-Blend is an op of these tests.
-
-## Operation attributes
-
-| Attribute Name                             | Description | Value Type | Supported Values | Required or Optional |
-|:-------------------------------------------|:------------|:-----------|:-----------------|:---------------------|
-| [axis](@ref dnnl::graph::op::attr::axis)   | Which axis. | s64        | Any axis, `-1` by default | Optional    |
-| [mode] (@ref dnnl::graph::op::attr::mode)  | How.        | string.    | `plain` (default), `strong` | Required  |
-| [sizes](@ref dnnl::graph::op::attr::sizes) | Sizes.      | s64        | A s64 list, `none` is default | Optional |
-
-## Execution arguments
-
-### Inputs
-
-| Index | Argument Name          | Required or Optional |
-|:------|:-----------------------|:---------------------|
-| 0     | `src_0`                | Required             |
-| 1     | `scale` (\f$\alpha\f$) | Optional             |
-
-### Output
-
-| Index | Argument Name | Required or Optional |
-|:------|:--------------|:---------------------|
-| 0     | `dst`         | Required             |
-
-## Supported data types
-
-| Src_0 / Dst | Scale     | Other |
-|:------------|:----------|:------|
-| f32         | f32       | u8    |
-| bf16        | f32, bf16 | u8    |
-"""
-RST = """
-.. SPDX-License-Identifier: CC-BY-4.0
-
-Blend
-#####
-
-Operation Attributes
-********************
-
-+-------------+-------------+------------+----------------+-------------+
-|  Attribute  | Description | Value Type |   Supported    | Required or |
-|    Name     |             |            |     Values     |  Optional   |
-+=============+=============+============+================+=============+
-| |attr_axis| | Which axis. | s64        | Any axis,      | Optional    |
-|             |             |            | ``-1`` by      |             |
-|             |             |            | default        |             |
-+-------------+-------------+------------+----------------+-------------+
-| |attr_how|  | How.        | string     | ``plain``      | Required    |
-|             |             |            | (default),     |             |
-|             |             |            | ``strong``     |             |
-+-------------+-------------+------------+----------------+-------------+
-| |attr_sizes|| Sizes.      | s64        | A s64 list,    | Optional    |
-|             |             |            | ``none`` is    |             |
-|             |             |            | default        |             |
-+-------------+-------------+------------+----------------+-------------+
-
-Execution Arguments
-*******************
-
-Inputs
-======
-
-===== ========================== ====================
-Index Argument Name              Required or Optional
-===== ========================== ====================
-0     ``src_0``                  Required
-1     ``scale`` (:math:`\\alpha`) Optional
-===== ========================== ====================
-
-Outputs
-=======
-
-===== ============= ====================
-Index Argument Name Required or Optional
-===== ============= ====================
-0     \\dst          Required
-===== ============= ====================
-
-Supported Data Types
-********************
-
-============ ========= =====
-Src_0/Dst    Scale     Other
-============ ========= =====
-f32          f32       u8
-bf16         f32, bf16 u8
-============ ========= =====
-"""
-BULLETS = """# Blend {#dev_guide_op_blend}
-
-**Versioned name**: *Blend-1*
-
-## Attributes
-
-* *axis*
-
-  * **Description**: which axis.
-  * **Range of values**: any axis
-  * **Type**: s64
-  * **Default value**: -1
-  * **Required**: *no*
-
-* *mode*
-
-  * **Description**: how.
-  * **Range of values**:
-
-    * *plain (not specified)*: as it is.
-    * *strong*: more.
-
-  * **Type**: string
-  * **Default value**: *plain*
-  * **Required**: *yes*
-
-* *sizes*
-
-  * **Type**: s64[]
-  * **Default value**: none
-  * **Required**: *no*
-
-## Inputs
-
-* **1**: ``src_0`` - the source. It has a line that
-  goes on. **Required.**
-
-  * **Type**: T1
-
-* **2**: ``scale`` - the scale. **Optional.**
-
-  * **Type**: T2
-
-**Outputs**:
-
-* **1**: ``dst`` - the result.
-
-  * **Type**: T1
-
-**Types**:
-
-* **T1**: f32, bf16.
-* **T2**: f32, bf16.
-* Constraints: *T2* can be bf16 only when *T1* is bf16.
-"""
 AXIS = PrintedAttribute("axis", "s64", False, -1, frozenset())
 MODE = PrintedAttribute("mode", "str", True, "plain", frozenset({"plain", "strong"}))
 SIZES = PrintedAttribute("sizes", "s64[]", False, None, frozenset())
@@ -228,6 +76,9 @@ def test_what_the_reader_does_not_understand_is_reported():
     assert page.unread == ("attributes: mode: value type 'tensor'",)
     [difference] = [each for each in compare([page], edition("onednn-3.13"), (3, 15)) if each.op == "Blend"]
     assert difference.section == "op"
+    page = read_page(MARKDOWN.replace("Value Type", "Type").replace("| Argument Name |", "| Argument |"), "Blend.md")
+    lacks = [f"attributes: {name}: no column 'value type'" for name in ("axis", "mode", "sizes")]
+    assert page.unread == (*lacks, "outputs: no column 'argument name'")
     page = read_page("Abs\n===\n\nWords without any table.\n", "Abs.md")
     found = [each for each in compare([page], edition("onednn-3.13"), (3, 15)) if each.op == "Abs"]
     assert [(each.section, each.page) for each in found] == [("unread", "page: no section Inputs or Outputs")]
@@ -235,44 +86,6 @@ def test_what_the_reader_does_not_understand_is_reported():
 
 
 # The comparison ------------------------------------------------------------------------------------------------------
-
-
-def written_page(name, kind):
-    """A page in Markdown that prints the record of an op with its known mistakes."""
-    schema = edition(name).schemas[kind]
-    page = expected_page(schema, corrections(name, kind))
-    lines = [f"{kind} {{#anchor}}", "====", "## Operation attributes", ""]
-    if page.attributes:
-        lines += ["| Attribute Name | Value Type | Supported Values | Required or Optional |", "|:--|:--|:--|:--|"]
-    else:
-        lines += ["It does not support any attribute."]
-    for each in page.attributes:
-        text = "list " if each.kind.endswith("[]") else ""
-        text += " ".join(f"`{value}`," for value in sorted(each.values))
-        if each.default is not None:
-            default = {Fill(0): "all zeros by", Fill(1): "list of 1 (", (): "Empty list("}.get(each.default)
-            text += f" {default or f'default is {each.default}'}{'default)' if default and '(' in default else ''}"
-            text += " default" if default == "all zeros by" else ""
-        kind_text = each.kind.removesuffix("[]").replace("str", "string")
-        lines.append(
-            f"| [{each.name}](@ref x) | {kind_text} | {text} | {'Required' if each.required else 'Optional'} |"
-        )
-    for side, ports in (("Inputs", page.inputs), ("Outputs", page.outputs)):
-        lines += ["", f"### {side}", ""]
-        lines += (
-            ["| Index | Argument Name | Required or Optional |", "|:--|:--|:--|"] if ports else ["does not support"]
-        )
-        lines += [f"| {i} | `{p.name}` | {'Optional' if p.optional else 'Required'} |" for i, p in enumerate(ports)]
-    lines += ["", "arbitrary number of inputs or outputs"] if kind == "Wildcard" else []
-    lines += ["", "## Supported data types", ""]
-    names = [port.name for port in (*page.inputs, *page.outputs)]
-    places = [f"in{i}" for i in range(len(page.inputs))] + [f"out{i}" for i in range(len(page.outputs))]
-    if any(place == "?" for row in page.rows for place, _ in row):
-        names, places = [*names, "Stray"], [*places, "?"]
-    rows = [dict(row) for row in page.rows]
-    lines += [f"| {' | '.join(names)} |", f"|{':--|' * len(names)}"] if rows else []
-    lines += [f"| {' | '.join(row.get(place, '') for place in places)} |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 HEADER = """typedef enum {{

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from conftest import library
 from helpers.recorded import digest, keep, kept, lines_of
+from helpers.specification_pages import BULLETS, MARKDOWN, RST, damaged, written_page
 
 import onegraph as og
 import onegraph.native.library
@@ -39,6 +40,8 @@ from onegraph.tools.conformance.drawn import filing, findings, libraries, measur
 from onegraph.tools.conformance.markdown import markdown
 from onegraph.tools.conformance.page import page
 from onegraph.tools.reduce import reduce, size
+from onegraph.tools.specification.differences import compare
+from onegraph.tools.specification.reader import read_page, replacements_in
 
 KEPT = Path(__file__).parents[1] / "recorded" / "tools.json"
 
@@ -294,7 +297,26 @@ def convolutions(rng):
     return graph, [numbers(*shape, scale=1) + np.float32(rng.integers(2)) for _ in range(2)]
 
 
-MATERIAL = {make.__name__: make for make in (probes, uses, descriptions, reduced, quantized)}
+def pages():
+    """Damaged pages of the specification: what is read of them, and how they differ from the records."""
+    rng, chosen = Random(1), edition("onednn-3.13")
+    kinds = ("Quantize", "MatMul", "Select", "LayerNorm", "Wildcard", "Concat", "Interpolate")
+    texts = [("md", MARKDOWN), ("rst", RST), ("md", BULLETS)]
+    texts += [("md", written_page("onednn-3.13", kind)) for kind in kinds]
+    names = replacements_in(".. |attr_how| replace:: :any:`mode<dnnl::attr::mode>`")
+    for number in range(160):
+        form, text = texts[number % 3 if number % 2 else number % len(texts)]
+        read = read_page(damaged(text, rng), f"{number}.{form}", names)
+        found = [] if read is None else compare([read], chosen, (3, 15), ["abs", "blend"] if number % 4 else ())
+        ours = [one for one in found if one.page != "no page"]
+        sets = (
+            [] if read is None else [sorted(map(sorted, read.rows)), *[sorted(one.values) for one in read.attributes]]
+        )
+        plain = read and read._replace(rows=(), attributes=[one._replace(values=()) for one in read.attributes])
+        yield form, [plain, *sets, *ours, *[one.proposal for one in ours]]
+
+
+MATERIAL = {make.__name__: make for make in (probes, uses, descriptions, reduced, quantized, pages)}
 
 
 def found(name: str) -> Mapping[str, str]:

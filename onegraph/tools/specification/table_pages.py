@@ -44,11 +44,10 @@ def read(title: str, file: str, parts: Sequence[Section], replacements: Mapping[
     text = " ".join(line for part in parts for line in part.lines)
     sides, by_name = [], dict[str, str]()
     for side, place in (("inputs", "in"), ("outputs", "out")):
-        rows = _rows(parts, side, unread)
-        ports = _read_each(rows, side, unread, partial(_port, side, text))
-        sides.append(tuple(ports))
-        for index, (row, port) in enumerate(zip(rows, ports, strict=False)):
-            for name in re.findall(r"`+([A-Za-z_]\w*)`+", row["argument name"]) or [port.name]:
+        ports = _read_each(_rows(parts, side, unread), side, unread, partial(_port, side, text))
+        sides.append(tuple([port for port, _ in ports]))
+        for index, (port, names) in enumerate(ports):
+            for name in names or [port.name]:
                 by_name.setdefault(name.lower(), f"{place}{index}")
         if ports and side == "outputs":
             by_name["first result"] = "out0"
@@ -87,7 +86,14 @@ def _named(parts: Sequence[Section], ending: str) -> list[Section]:
     return [part for part in parts if part.heading.endswith(ending)]
 
 
-def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[dict[str, str]]:
+class Row(dict[str, str]):
+    """The cells of a row by the titles of their columns."""
+
+    def __missing__(self, title: str) -> str:
+        raise UnreadError(f"no column {title!r}")
+
+
+def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[Row]:
     """The rows of the tables of a section, by the titles of the columns in lower case."""
     rows = []
     for part in _named(parts, ending):
@@ -95,7 +101,7 @@ def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[dict
         if not inside and not NO_ENTRY.search(" ".join(part.lines)):
             unread.append(f"{ending}: neither a table nor a sentence that there is none")
         for table in inside:
-            rows += [dict(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
+            rows += [Row(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
     return rows
 
 
@@ -115,11 +121,14 @@ def _attribute(replacements: Mapping[str, str], row: Mapping[str, str]) -> Print
         raise UnreadError(f"{name}: {error}") from None
 
 
-def _port(side: str, text: str, row: Mapping[str, str]) -> PrintedPort:
-    name = name_of(row["argument name"], {})
+def _port(side: str, text: str, row: Mapping[str, str]) -> tuple[PrintedPort, list[str]]:
+    """A port, and the names that its cell quotes."""
+    cell = row["argument name"]
+    name = name_of(cell, {})
     match = ANY_NUMBER.search(text)
     counted = match is not None and (side == "inputs" or match[3] is not None)
-    return PrintedPort(name, not is_required(row["required or optional"]), counted or name.endswith("_i"))
+    port = PrintedPort(name, not is_required(row["required or optional"]), counted or name.endswith("_i"))
+    return port, re.findall(r"`+([A-Za-z_]\w*)`+", cell)
 
 
 def _combinations(table: PageTable, places: ColumnPlaces) -> set[PrintedRow]:
