@@ -237,7 +237,7 @@ class Editing(OpAdding):
         mode = "strict" if self._file is None else self._file.fpmath_mode
         file = None
         if mode != "strict":
-            file = FileOrigin({"graph": [], "fpmath_mode": mode}, (), {}, 0, (), (), ())
+            file = FileOrigin({"graph": [], "fpmath_mode": mode}, (), {}, 0, (), ())
         return {"_file": file, "_n_read": 0}
 
     def _inferred(self, op: Op, before: Op, changed: dict[int, LogicalTensor]) -> Op:

@@ -19,7 +19,7 @@ class FileOrigin:
         op_order: for each op of the file its index in ``Graph.ops``.
         tensor_ids: tensor id in the graph -> tensor id in the file, for the tensors that were loaded.
         n_ops: number of ops when the graph was loaded.
-        inputs, outputs: names of the graph inputs and outputs when the graph was loaded.
+        outputs: names of the graph outputs when the graph was loaded.
         notes: one violation for each output shape of the file that differs from the inferred one; the graph has the
             inferred shape.
     """
@@ -28,7 +28,6 @@ class FileOrigin:
     op_order: tuple[int, ...]
     tensor_ids: Mapping[int, int]
     n_ops: int
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     notes: tuple[Violation, ...]
 

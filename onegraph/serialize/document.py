@@ -257,9 +257,9 @@ def _shape(value: object, where: str) -> Shape:
         return None
     dims: list[int | None] = []
     for index, dim in enumerate(values):
-        if dim != UNKNOWN or isinstance(dim, float):
-            json_integer(dim, f"{where}[{index}]", 0, S64_MAX, f"a dim, or {UNKNOWN} where it is unknown")
-        dims.append(dim if isinstance(dim, int) and dim != UNKNOWN else None)
+        expected = f"a dim, or {UNKNOWN} where it is unknown"
+        is_unknown = type(dim) is int and dim == UNKNOWN
+        dims.append(None if is_unknown else json_integer(dim, f"{where}[{index}]", 0, S64_MAX, expected))
     if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
         raise FormatError(where, shown(values), "fewer than 2**60 elements")
     return tuple(dims)

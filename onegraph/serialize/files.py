@@ -201,7 +201,7 @@ def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm, conte
     plain = dtype.numpy if dtype.numpy.isbuiltin == 1 else np.dtype(f"u{dtype.numpy.itemsize}")
     with archive.open(member) as stream:
         shape, fortran, stored = read_header(stream, where)
-        if use.shape is None or shape != use.shape or stored != plain or fortran:
+        if shape != use.shape or stored != plain or fortran:
             expected = f"{plain} of shape {use.shape} in C order, as {use.where} has it"
             raise FormatError(where, f"{stored} of shape {shape}", expected)
         if contents is not None and 0 not in shape:

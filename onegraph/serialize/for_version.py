@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Any
 
 from ..errors import UnsupportedError
 from ..inference.infer import infer_op
 from ..ir.op import LogicalTensor, Op, schema_of
-from ..opset.dtypes import DataType
-from ..opset.editions.registry import EDITIONS, base_of, edition
+from ..opset.editions.registry import base_of, edition
 from ..opset.signature import Attribute, AttrValue, Fill, Version
-
-INTEGERS = frozenset({DataType.s8, DataType.u8})
 
 
 class ForVersion:
@@ -25,6 +23,7 @@ class ForVersion:
 
     def __init__(self, version: Version | None, wanted: Set[int], constant_ids: Set[int]) -> None:
         self.version, self.wanted, self.given = version, wanted, constant_ids
+        self._version = "" if version is None else f"{version[0]}.{version[1]}"
 
     def writes(self, op: Op) -> bool:
         """Whether to write the op to the file.
@@ -35,7 +34,7 @@ class ForVersion:
             self.version is None
             or self.version > (3, 2)
             or op.kind != "End"
-            or any(tensor is not None and tensor.id in self.given for tensor in op.inputs)
+            or not self.given.isdisjoint([tensor.id for tensor in op.inputs if tensor is not None])
         )
 
     def hold(self, op: Op) -> None:
@@ -45,7 +44,7 @@ class ForVersion:
         schema = schema_of(op)
         needs = [("kind", base_of(schema).since)]
         attrs = {name: value for name, value in op.attrs.items() if not self.says_nothing(op, name)}
-        needs += [(name, schema.attribute(name).since) for name in attrs if schema.has_attribute(name)]
+        needs += [(name, schema.attribute(name).since) for name in attrs]
         for index, tensor in enumerate(op.inputs):
             if tensor is not None:
                 needs += [(schema.input_port(index).name, max(schema.input_port(index).since, tensor.dtype.since))]
@@ -58,7 +57,7 @@ class ForVersion:
                 raise UnsupportedError(f"{op.kind} {op.name!r}: {needed}; for_version is {self._version}")
         words = f"onednn-{self._version}"
         attrs |= {one.name: value for one, value in self.completing(op)}
-        if words in EDITIONS and words != op.edition:
+        if words != op.edition:
             types = [tensor.type for tensor in outputs]
             own, there = (
                 infer_op(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
@@ -73,10 +72,6 @@ class ForVersion:
                     f"for_version {self._version}: " + "; ".join(added) + fix * (op.edition == "legacy-1")
                 )
 
-    @property
-    def _version(self) -> str:
-        return "" if self.version is None else f"{self.version[0]}.{self.version[1]}"
-
     def completing(self, op: Op) -> list[tuple[Attribute, AttrValue]]:
         """Attributes to add: defaults, because benchdnn has none or others, and zero points where they are required."""
         schema = None if self.version is None else edition(f"onednn-{self._version}").schema(op.kind)
@@ -88,15 +83,14 @@ class ForVersion:
             attribute = own.attribute(name) if own.has_attribute(name) else newer
             default = attribute.default
             if isinstance(default, Fill):
-                strides = op.attrs.get("strides")
-                default = (default.value,) * len(strides) if isinstance(strides, tuple) else None
+                strides: Any = op.attrs["strides"]
+                default = (default.value,) * len(strides)
             # A given output_padding makes the shape check exact, so it is not added.
             if default is not None and name not in op.attrs and name != "output_padding":
                 completed.append((attribute, default))
-        scales, types = op.attrs.get("scales"), {t.dtype for t in (*op.inputs, *op.outputs) if t is not None}
-        if schema.has_attribute("zps") and "zps" not in op.attrs and isinstance(scales, tuple) and types & INTEGERS:
-            zps = schema.attribute("zps")
-            completed += [(zps, (0,) * len(scales))] if zps.required else []
+        if schema.has_attribute("zps") and schema.attribute("zps").required and "zps" not in op.attrs:
+            scales: Any = op.attrs["scales"]
+            completed.append((schema.attribute("zps"), (0,) * len(scales)))
         return completed
 
     def outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
@@ -110,8 +104,7 @@ class ForVersion:
 
     def says_nothing(self, op: Op, name: str) -> bool:
         """Whether attribute ``name`` is dropped; see :meth:`left_out`."""
-        schema = schema_of(op)
-        return name in op.attrs and schema.has_attribute(name) and self.left_out(schema.attribute(name), op.attrs[name])
+        return name in op.attrs and self.left_out(schema_of(op).attribute(name), op.attrs[name])
 
     def left_out(self, attribute: Attribute, value: AttrValue) -> bool:
         """Whether an attribute is dropped because it is newer than the version and has its default value."""

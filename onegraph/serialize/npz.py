@@ -8,6 +8,7 @@ import stat
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -103,8 +104,8 @@ def names_to_read(
 
 def refuse_twice(archive: zipfile.ZipFile, place: Path) -> None:
     """Raise FormatError if an archive has two members of one name, of which readers take different ones."""
-    names = [name.removesuffix(".npy") for name in archive.namelist()]
-    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    names = Counter([name.removesuffix(".npy") for name in archive.namelist()])
+    twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:
         raise FormatError(f"{place}: {twice}", "stored twice", "one array of each name")
 

@@ -104,7 +104,6 @@ class _Building:
             tuple(places[index] for index in range(len(order))),
             {tensor.id: number for number, tensor in self.tensors.items()},
             len(self.graph._ops),
-            tuple(self.graph._inputs),
             tuple(self.graph._outputs),
             tuple(self.notes),
         )
@@ -184,7 +183,7 @@ class _Building:
         left = [n for n in self.uses if n in self.producers and (n in ended or (not ports and n not in read))]
         for index, number in enumerate(dict.fromkeys((*ports, *left))):
             name = f"t{number}"
-            while name in self.graph._inputs or name in self.graph._outputs:
+            while name in self.graph._inputs:
                 name += "_out"
             yield name, number, f"output_ports[{index}]"
 
@@ -231,7 +230,7 @@ class _Building:
         for index, use in enumerate(form.outputs):
             port = schema.outputs[min(index, len(schema.outputs) - 1)].name
             noted = Violations(chosen, f"{schema.kind} {label!r}")
-            shape = self._shape(shapes[index] if index < len(shapes) else None, use, noted, port)
+            shape = self._shape(shapes[index], use, noted, port)
             dtype = outputs[index].dtype
             assert dtype is not None
             self.tensors[use.id] = self.graph._tensor(dtype, shape, f"{label}.{port}")

@@ -47,7 +47,7 @@ def of_word(word: str) -> DataGraph:
     try:
         unpacked = zlib.decompressobj()
         text = unpacked.decompress(b64decode(word, validate=True), MOST)
-        if unpacked.unconsumed_tail or not unpacked.eof:
+        if not unpacked.eof:
             raise ValueError("too long, or cut off")
         whole = json.loads(text)
         doc, names = document(whole["graph"]), read_names(whole["graph"])

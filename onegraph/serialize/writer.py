@@ -302,7 +302,6 @@ def _is_unchanged(graph: DataGraph, origin: FileOrigin) -> bool:
     """Whether nothing was added to a graph after it was loaded."""
     return (
         len(graph.ops) == origin.n_ops
-        and tuple(graph.inputs) == origin.inputs
         and tuple(graph.outputs) == origin.outputs
         and len(graph._tensors) == len(origin.tensor_ids)
     )

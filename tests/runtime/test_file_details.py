@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,18 @@ import pytest
 import onegraph as og
 from onegraph._util.mapped_file import SourceFiles
 from onegraph.ir.op import LogicalTensor
-from onegraph.serialize import with_known
+from onegraph.opset.editions.registry import NEWEST
+from onegraph.serialize import files, json_text, with_constants, with_known
+from onegraph.serialize.document import MAX_KEY, MAX_RANK, _scalar, json_object, json_real, json_strides, tensor_form
 from onegraph.serialize.files import explained_archive, open_part
-from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_settings
-from onegraph.serialize.names import Names
-from onegraph.serialize.npz import names_to_read
+from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_model, read_settings
+from onegraph.serialize.names import Names, read_names
+from onegraph.serialize.npz import names_to_read, read_inputs
 from onegraph.serialize.tensor_uses import UNKNOWN, _fits
 from onegraph.serialize.words import as_word, of_word
+from onegraph.serialize.writer import MAX_ID, _free
 
+LAST = MAX_ID - 2**32  # the largest number behind which there are ids enough
 VECTORS = Names(vectors=frozenset([1]))
 
 
@@ -135,3 +140,273 @@ def test_checksums_of_a_model_have_32_bits(checksum, tmp_path):
         return
     with pytest.raises(og.FormatError, match=rf"checksums\.{CONSTANTS}: .*expected a checksum"):
         read_settings(tmp_path, SourceFiles())
+
+
+def tensor(shape=(2,), number=0, **more):
+    return {"id": number, "dtype": "f32", "shape": [*shape], **more}
+
+
+def named(**keys):
+    return {"onegraph": {"inputs": [{"id": 0, "name": "x"}], "outputs": [{"id": 1, "name": "y"}], **keys}}
+
+
+# What reads a value, on both sides of its bounds; and the place that the message names, or None for what is right.
+VALUES = [
+    (json_object, ({"k" * MAX_KEY: 1}, "w"), None),
+    (json_object, ({"k" * (MAX_KEY + 1): 1}, "w"), "w"),
+    (json_real, (1, "w"), None),
+    (json_real, (True, "w"), "w"),
+    (_scalar, ("bool", 1, "w"), None),
+    (_scalar, ("bool", 1.0, "w"), "w"),
+    (_scalar, ("bool", 2, "w"), "w"),
+    (json_strides, ([1] * MAX_RANK, "w"), None),
+    (json_strides, ([1] * (MAX_RANK + 1), "w"), "w"),
+    (tensor_form, (tensor([1] * MAX_RANK), "w"), None),
+    (tensor_form, (tensor([1] * (MAX_RANK + 1)), "w"), "w.shape"),
+    (tensor_form, (tensor([UNKNOWN, 2]), "w"), None),
+    (tensor_form, (tensor([float(UNKNOWN), 2]), "w"), "w.shape[0]"),
+    (tensor_form, (tensor([2**30, 2**30 - 1, UNKNOWN]), "w"), None),
+    (tensor_form, (tensor([2**30, 2**30, UNKNOWN]), "w"), "w.shape"),
+    (read_names, (named(),), None),
+    (read_names, (named(data="a"),), None),
+    (read_names, (named(data="a/b"),), "onegraph.data"),
+    (read_names, (named(data="a\\b"),), "onegraph.data"),
+    (read_names, (named(data=".."),), "onegraph.data"),
+    (read_names, (named(inputs=[{"id": 0, "name": "out"}]),), "onegraph.inputs[0].name"),
+    (read_names, (named(inputs=[{"id": 0, "name": ""}]),), "onegraph.inputs[0].name"),
+    (read_names, (named(outputs=[{"id": 0, "name": "out"}]),), None),
+    (read_names, (named(outputs=[{"id": 0, "name": ""}]),), "onegraph.outputs[0].name"),
+    (read_names, (named(variables=[{"id": 0, "next": "y"}]),), None),
+    (read_names, (named(variables=[{"id": 1}]),), "onegraph.variables[0].id"),
+    (read_names, (named(variables=[{"id": 0}, {"id": 0}]),), "onegraph.variables[1].id"),
+    (read_names, (named(variables=[{"id": 0, "next": "x"}]),), "onegraph.variables[0].next"),
+    (
+        read_names,
+        (named(inputs=[{"id": 0, "name": "a"}, {"id": 2, "name": "b"}], variables=[{"id": 0}, {"id": 2}]),),
+        None,
+    ),
+    (
+        read_names,
+        (
+            named(
+                inputs=[{"id": 0, "name": "a"}, {"id": 2, "name": "b"}],
+                variables=[{"id": 0, "next": "y"}, {"id": 2, "next": "y"}],
+            ),
+        ),
+        "onegraph.variables[1].next",
+    ),
+    (read_names, (named(ops={"9" * 20: {}}),), None),
+    (read_names, (named(ops={"9" * 21: {}}),), "onegraph.ops"),
+    (read_names, (named(ops={"\u00b2": {}}),), "onegraph.ops"),
+    (read_names, (named(ops={"x": {}}),), "onegraph.ops"),
+]
+
+
+@pytest.mark.parametrize(("read", "arguments", "where"), VALUES)
+def test_values_of_a_file_are_read_up_to_their_bounds(read, arguments, where):
+    if where is None:
+        read(*arguments)
+        return
+    with pytest.raises(og.FormatError) as raised:
+        read(*arguments)
+    assert raised.value.where == where
+
+
+def whole(ops=(), **more):
+    return {"version": "3.2.0", "engine_kind": "cpu", "fpmath_mode": "strict", "graph": [*ops], **more}
+
+
+def relu(source=0, target=1, number=0, kind="ReLU", attrs=None):
+    outputs = [tensor(number=target)] if kind != "End" else []
+    return {
+        "id": number,
+        "name": f"op{number}",
+        "kind": kind,
+        "attrs": attrs or {},
+        "inputs": [tensor(number=source)],
+        "outputs": outputs,
+    }
+
+
+NAMED = {"inputs": [{"id": 0, "name": "x"}]}
+# Files, and the names of the inputs and outputs of their graphs, or the place that the message names.
+FILES = [
+    (whole([relu()]), ["t0"], ["t1"]),
+    (whole([relu(), relu(0, None, 1, "End")]), ["t0"], ["t1"]),
+    (whole([relu(), relu(1, 2, 1), relu(1, None, 2, "End")]), ["t0"], ["t1", "t2"]),
+    (whole([relu()], onegraph={"tensors": [tensor(number=5)]}), ["t0", "t5"], ["t1"]),
+    (
+        whole([relu()], onegraph={"tensors": [tensor(number=5)], "constants": [{"id": 5, "name": "c"}]}),
+        ["t0"],
+        ["t1"],
+    ),
+    (
+        whole([relu()], onegraph={"outputs": [{"id": 1, "name": "y"}, {"id": 1, "name": "y"}]}),
+        "onegraph.outputs[1]",
+        None,
+    ),
+    (whole([relu()], onegraph={"outputs": [{"id": 1, "name": "t0"}]}), ["t0_"], ["t0"]),
+    (whole([relu()], onegraph=NAMED | {"outputs": [{"id": 1, "name": "x"}]}), "onegraph.outputs[0]", None),
+    (whole([relu()], other={"a": 1, "b": [2, {"c": {}}]}), "other.b[1].c", None),
+]
+
+
+@pytest.mark.parametrize(("form", "inputs", "outputs"), FILES)
+def test_graphs_of_files_have_these_ends(form, inputs, outputs):
+    text = json.dumps(form).replace('"c": {}', '"c": {"k": 1, "k": 2}')
+    if isinstance(inputs, str):
+        with pytest.raises(og.FormatError) as raised:
+            og.Graph.from_json(text)
+        assert raised.value.where == inputs
+    else:
+        graph = og.Graph.from_json(text)
+        assert ([*graph.inputs], [*graph.outputs]) == (inputs, outputs)
+
+
+@pytest.mark.parametrize("text", [" " * 98 + "{}", b" " * 98 + b"{}"])
+def test_texts_and_files_have_most_bytes(text, monkeypatch, tmp_path):
+    monkeypatch.setattr(json_text, "MAX_BYTES", 100)
+    monkeypatch.setattr(files, "MAX_BYTES", 100)
+    (tmp_path / "f").write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(og.FormatError, match="graph: missing"):
+        og.Graph.from_json(text)
+    with pytest.raises(og.FormatError, match="graph: missing"):
+        og.Graph.load(tmp_path / "f")
+
+
+@pytest.mark.parametrize(("minor", "is_right"), [(NEWEST[1], True), (NEWEST[1] + 1, False)])
+def test_files_are_written_for_versions_up_to_the_newest(minor, is_right):
+    graph = og.Graph.from_json(json.dumps(whole([relu()])))
+    if is_right:
+        assert json.loads(graph.to_json(for_version=f"3.{minor}"))["version"] == f"3.{minor}.0"
+    else:
+        with pytest.raises(og.ArgumentError, match="for_version"):
+            graph.to_json(for_version=f"3.{minor}")
+
+
+def test_a_graph_without_inputs_has_no_input_of_a_name():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.constant(np.ones(2, np.float32))))
+    with pytest.raises(og.ArgumentError, match="'z' is no input; the inputs are none"):
+        with_constants(graph, {"z": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize("change", ["an End", "an output", "a constant", "nothing"])
+def test_a_graph_that_was_changed_has_ports_of_its_own(change):
+    form = whole([relu()], input_ports=[0, 0], output_ports=[1])
+    graph = og.Graph.from_json(json.dumps(form))
+    if change == "an End":
+        graph.op("End", [graph.outputs["t1"]])
+    elif change == "an output":
+        graph.output("again", graph.outputs["t1"])
+    elif change == "a constant":
+        graph.constant(np.ones(2, np.float32))
+    found = json.loads(graph.to_json())
+    assert found["input_ports"] == ([0, 0] if change == "nothing" else [0])
+    assert ("onegraph" in found) is (change != "nothing")
+
+
+@pytest.mark.parametrize("version", [None, "3.2"])
+def test_attributes_of_the_library_stay_unless_a_version_reads_the_file(version):
+    attrs = {"partition_id": {"type": "string", "value": "3"}}
+    graph = og.Graph.from_json(json.dumps(whole([relu(attrs=attrs)])))
+    assert json.loads(graph.to_json(for_version=version))["graph"][0]["attrs"] == ({} if version else attrs)
+
+
+@pytest.mark.parametrize("ports", [[0], [0, 2]])
+def test_ports_of_a_file_may_lack_constants(ports, tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.add(graph.input("x", "f32", (2,)), graph.constant(np.ones(2, np.float32))))
+    graph.save(tmp_path / "g.json")
+    form = json.loads((tmp_path / "g.json").read_text())
+    add = form["graph"][0]
+    first, second = (use["id"] for use in add["inputs"])
+    form["input_ports"] = [first, second] if len(ports) == 2 else [first]
+    (tmp_path / "g.json").write_text(json.dumps(form))
+    again = og.Graph.load(tmp_path / "g.json")
+    assert json.loads(again.to_json(for_version="3.2"))["input_ports"] == form["input_ports"]
+
+
+@pytest.mark.parametrize("kind", ["constants", "variables"])
+def test_constants_and_variables_are_tensors_of_ops(kind, tmp_path):
+    graph = og.Graph()
+    w = graph.constant(np.ones(2, np.float32)) if kind == "constants" else graph.variable("w", np.ones(2, np.float32))
+    graph.output("y", graph.relu(w))
+    graph.save(tmp_path / "g.json")
+    form = json.loads((tmp_path / "g.json").read_text())
+    form["onegraph"][kind][0]["id"] = 77
+    form["onegraph"]["inputs"] = [*form["onegraph"]["inputs"], {"id": 77, "name": "v"}]
+    (tmp_path / "g.json").write_text(json.dumps(form))
+    with pytest.raises(og.FormatError) as raised:
+        og.Graph.load(tmp_path / "g.json")
+    assert raised.value.where.endswith(f": onegraph.{kind}")
+
+
+def test_constants_without_elements_are_read_from_models(tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.concat(graph.input("x", "f32", (2,)), graph.constant(np.ones(0, np.float32)), axis=0))
+    graph.compile().save(tmp_path / "m")
+    assert og.load(tmp_path / "m")(np.float32([1, 2])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("part", ["digest", "checksum", None])
+def test_models_have_the_digest_and_the_checksum_of_their_graph(part, tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+    graph.compile().save(tmp_path / "m")
+    form = json.loads((tmp_path / "m" / MODEL).read_text())
+    if part == "digest":
+        form["digests"][GRAPH] = "0" * 32
+    elif part == "checksum":
+        form["checksums"][GRAPH] ^= 1
+    (tmp_path / "m" / MODEL).write_text(json.dumps(form))
+    if part is None:
+        read_model(tmp_path / "m", SourceFiles())
+    else:
+        with pytest.raises(og.FormatError, match="other contents"):
+            read_model(tmp_path / "m", SourceFiles())
+
+
+PAIRS = np.zeros(2, [("a", "f4"), ("b", "f4")])
+
+
+@pytest.mark.parametrize(
+    ("array", "version", "dtype", "is_right"),
+    [
+        (np.ones(2, np.float32), (1, 0), "f32", True),
+        (np.ones(2, np.float32), (2, 0), "f32", True),
+        (PAIRS, (1, 0), "f32", False),
+        (np.ones(2, np.float32), (1, 0), "bf16", False),
+        (np.ones(2, np.uint16), (1, 0), "bf16", True),
+        (np.ones(2, "V2"), (1, 0), "bf16", True),
+        (np.ones(2, np.uint32), (1, 0), "f32", False),
+    ],
+)
+def test_arrays_of_a_file_have_the_type_of_their_input(array, version, dtype, is_right, tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", dtype, (2,))))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive, archive.open("x.npy", "w") as member:
+        np.lib.format.write_array(member, array, version)
+    if is_right:
+        assert read_inputs(tmp_path / "x.npz", graph)["x"].shape == (2,)
+    else:
+        with pytest.raises(og.FormatError, match="x: "):
+            read_inputs(tmp_path / "x.npz", graph)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("names", ["xx", "axx", "xax"])
+def test_members_that_are_stored_twice_are_refused(names, tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        for name in names:
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.ones(2, np.float32))
+    with pytest.raises(og.FormatError, match="x: stored twice"):
+        read_inputs(tmp_path / "x.npz", graph)
+
+
+@pytest.mark.parametrize(("taken", "first"), [([], 0), ([5], 6), ([LAST - 1], LAST), ([LAST], 0), ([0, LAST], 1)])
+def test_new_ids_of_a_file_are_free(taken, first):
+    assert next(_free({*taken})) == first
