@@ -217,6 +217,7 @@ def makers() -> dict[str, Callable[[Random], og.Graph]]:
 
     from . import host_cases
     from .graphs import graph_of_case
+    from .pass_graphs.forms import MAKERS
     from .pass_graphs.opened import COUNTS
 
     def of_list(name: str) -> Callable[[Random], og.Graph]:
@@ -227,6 +228,7 @@ def makers() -> dict[str, Callable[[Random], og.Graph]]:
 
     found = {name: of_list(name) for name in ("planned", "attended", "taken", "in_codes", "trained", "kept")}
     found |= {f"opened {make.__name__}": make for make in COUNTS}
+    found |= {make.__name__: make for make in MAKERS}
     recipes = random_block_recipe, random_quantized_recipe, random_training_recipe
     found |= {make.__name__: of_recipe(make) for make in recipes}
     every = [*host_cases.cases()]

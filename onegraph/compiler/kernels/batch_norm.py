@@ -23,7 +23,7 @@ REASON = "in one pass by onegraph: the library's kernel is slower, or there is n
 
 
 def _is_of_floats(values: Sequence[Value]) -> bool:
-    return {value.dtype for value in values} <= FLOATS and values[0].dtype is values[-1].dtype
+    return FLOATS.issuperset([value.dtype for value in values])
 
 
 def _has_rows(values: Sequence[Value]) -> bool:

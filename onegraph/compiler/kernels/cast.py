@@ -13,7 +13,7 @@ COPIED = FLOATS | {DataType.s8, DataType.u8, DataType.s32, DataType.boolean}
 
 def _has_types(values: Sequence[Value]) -> bool:
     types = {values[0].dtype, values[-1].dtype}
-    return types <= FLOATS or (len(types) == 1 and types <= COPIED)
+    return FLOATS.issuperset(types) or (len(types) == 1 and COPIED.issuperset(types))
 
 
 CAST = Kernel(

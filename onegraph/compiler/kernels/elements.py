@@ -37,7 +37,7 @@ def why_not(kind: str, source: DataType, target: DataType) -> str:
     """Why numpy computes an op on floats; empty if the kernel does."""
     if source is DataType.float64 and kind in OF_F32:
         return "numpy computes all digits of float64"
-    if source in WIDE and kind == "Cast" and target in (DataType.uint32, DataType.uint64):
+    if source in WIDE and target in (DataType.uint32, DataType.uint64):
         return "numpy says which integer a number beyond the range becomes"
     return ""
 
@@ -48,8 +48,7 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     if refused := refusal(ELEMENTS.takes, values):
         return refused
     *inputs, output = values
-    is_float = inputs[-1].dtype in WIDE
-    if is_float and kind == "IsInf":
+    if kind == "IsInf":
         call = call_of(step)
         if not (call.flag("detect_negative") and call.flag("detect_positive")):
             return "one sign of infinities counts"
@@ -78,7 +77,7 @@ def add_repeated(adding: Adding, step: Step) -> bool:
     The library takes longer to begin than to compute them. It copies an operand that a broadcast repeats, if the other
     one is repeated too. Returns False for other steps.
     """
-    if step.kind not in REPEATED or len(step.inputs) != 2:
+    if step.kind not in REPEATED:
         return False
     *sources, result = values = adding.at((*step.inputs, *step.outputs))
     is_crossed = all(source.shape != result.shape for source in sources)

@@ -77,7 +77,7 @@ def is_whole(value: Value) -> bool:
 
 
 def _by_tanh(call: Call) -> bool:
-    return call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh"
+    return call.string("mode") == "gelu_tanh"
 
 
 def _spreads(call: Call) -> bool:

@@ -8,7 +8,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ..ir.step import Step
-from .kernel import Kernel, call_of
+from .kernel import Kernel
 from .native import Numbers
 
 KINDS = (*SIDES,)
@@ -17,8 +17,8 @@ OF = {"Convolution": "narrow", "ConvTranspose": "wide", "ConvolutionBackwardData
 
 
 def _numbers(step: Step) -> Numbers:
-    call = call_of(step) if step.whole or step.part is None else step.part.call
-    return numbers_of(call)
+    assert step.part is not None
+    return numbers_of(step.part.call)
 
 
 def numbers_of(call: Call) -> Numbers:

@@ -23,7 +23,7 @@ def _numbers(call: Call) -> Numbers:
     kind, rank = call.schema.kind, len(known_dims(call.shape("src")))
     of = OPS[kind]
     if kind == "SoftMax":
-        is_zero = call.schema.has_attribute("mode") and call.string("mode") == "inf_as_zero"
+        is_zero = call.string("mode") == "inf_as_zero"
         return {"of": of, "axis": call.s64("axis") % rank, "zero": is_zero, "windows": ()}
     channels, windows = pool_numbers(call)
     return {"of": of, "axis": channels, "zero": 0, "windows": windows}

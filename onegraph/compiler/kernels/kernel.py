@@ -45,7 +45,7 @@ def _is_regular(values: Sequence[Value]) -> bool:
 
 
 def _is_of_floats(values: Sequence[Value]) -> bool:
-    return {values[0].dtype, values[-1].dtype} <= FLOATS
+    return FLOATS.issuperset([values[0].dtype, values[-1].dtype])
 
 
 NOT_EMPTY = _is_not_empty, "a tensor is empty"

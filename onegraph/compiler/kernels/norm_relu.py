@@ -18,8 +18,9 @@ def add_norm_guards(adding: Adding, steps: Sequence[Step]) -> None:
     schedule, makers = adding.schedule, {number: step for step in steps for number in step.outputs}
     for relu in steps:
         norm = makers.get(relu.inputs[0]) if NORMALIZED in relu.attrs else None
-        if norm is None or norm.part is None:
+        if norm is None:
             continue
+        assert norm.part is not None
         call, note = norm.part.call, adding.note_also(REASON)
         ids = [norm.inputs[0], *norm.outputs[3:5], *norm.inputs[3:]]
         inputs, output = adding.at([schedule.forwards(number) for number in ids]), adding.values[relu.outputs[0]]

@@ -37,7 +37,7 @@ def named(name: str) -> Kernel:
 @cache
 def of_executor(executor: str) -> Kernel | None:
     """The record for the steps of an executor; the first one of those that are added in the same way."""
-    return next((kernel for kernel in kernels() if executor and kernel.executor == executor), None)
+    return next((kernel for kernel in kernels() if kernel.executor == executor), None)
 
 
 @cache
@@ -56,10 +56,9 @@ def for_op(step: Step) -> Kernel | None:
 def special_kernel(call: Call) -> Kernel | None:
     """The kernel that computes an op right for the numbers for which the library does not; None for other ops."""
     dtypes: set[DataType | None] = {None if tensor is None else tensor.dtype for tensor in call.inputs}
-    first = None if call.inputs[0] is None else call.inputs[0].dtype
     is_exact = FLOATS.issuperset(dtypes) and not any(0 in (shape or ()) for shape in call.shapes)
     for kernel in _of_kind(call.schema.kind):
-        is_taken = is_exact if kernel.executor in IN_PLACE else bool(kernel.executor) and first in FLOATS
+        is_taken = is_exact if kernel.executor in IN_PLACE else bool(kernel.executor)
         if is_taken and (kernel.when is None or kernel.when(call)):
             return kernel
     return None

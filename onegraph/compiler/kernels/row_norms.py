@@ -16,7 +16,9 @@ WIDTHS = {"RMSNorm": rms_norm_width, "LayerNorm": layer_norm_width}
 
 def _numbers(step: Step) -> Numbers:
     call = call_of(step)
-    return {"width": WIDTHS[call.schema.kind](call) or 0, "epsilon": call.f32("epsilon")}
+    width = WIDTHS[call.schema.kind](call)
+    assert width is not None
+    return {"width": width, "epsilon": call.f32("epsilon")}
 
 
 def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
@@ -28,7 +30,9 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
 
 def _numbers_of_part(step: Step) -> Numbers:
     assert step.part is not None
-    return {"width": layer_norm_width(step.part.call) or 0, "epsilon": step.part.call.f32("epsilon")}
+    width = layer_norm_width(step.part.call)
+    assert width is not None
+    return {"width": width, "epsilon": step.part.call.f32("epsilon")}
 
 
 RMS_NORM = Kernel("rms_norm", kinds=("RMSNorm",), numbers=_numbers, fails=OutOfMemoryError, add=_add)

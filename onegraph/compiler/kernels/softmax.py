@@ -23,22 +23,20 @@ OTHER_AXES = "by onegraph: the library has a reference kernel only, unless the a
 
 def _numbers(step: Step) -> Numbers:
     assert step.part is not None
-    return {"axis": step.part.call.s64("axis") % len(step.part.types[0].shape or ())}
+    return {"axis": step.part.call.s64("axis") % len(known_dims(step.part.types[0].shape))}
 
 
 def has_plain_result(call: Call) -> bool:
     """Whether a SoftMax of known sizes has one result, which is NaN for a row of -inf."""
-    shape = call.inputs[0] and call.inputs[0].shape
-    has_mode = call.schema.has_attribute("mode") and call.has("mode")
-    return bool(shape) and None not in (shape or ()) and len(call.output_types) == 1 and not has_mode
+    return None not in (call.shape("src") or (None,)) and len(call.output_types) == 1 and not call.has("mode")
 
 
 def _is_for_other_axes(call: Call) -> bool:
     """Whether the library has no kernel for a SoftMax of one result."""
-    shape = call.inputs[0] and call.inputs[0].shape
-    if not shape or not has_plain_result(call):
+    if not has_plain_result(call):
         return False
-    dims, axis = known_dims(shape), call.s64("axis") % len(shape)
+    dims = known_dims(call.shape("src"))
+    axis = call.s64("axis") % len(dims)
     return math.prod(dims[axis + 1 :]) > 1 or (dims[axis] == 1 and math.prod(dims) >= MANY)
 
 

@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from ..ir.value import Value
 from .kernel import NOT_EMPTY, Kernel, refusal
 
-SIZES = (1, 2, 4, 8)  # bytes of an element
-
 
 def _is_of_one_type(values: Sequence[Value]) -> bool:
     source, target = values
-    return source.dtype is target.dtype and source.dtype.numpy.itemsize in SIZES and source.shape == target.shape
+    return source.dtype is target.dtype and source.shape == target.shape
 
 
 COPY = Kernel(
     "strided_copy",
     takes=(
         NOT_EMPTY,
-        (_is_of_one_type, "tensors of two data types, or of one that C lacks"),
+        (_is_of_one_type, "tensors of two data types or shapes"),
         (lambda values: not values[1].irregular, "the elements of the result share memory or run backwards"),
     ),
     is_dense=False,

@@ -33,8 +33,10 @@ def _walks_end(values: Sequence[Value]) -> bool:
     targets, starts = [*further[1:], None, None][:2]
     tables = [None if value is None else value.constant for value in (nodes, roots, targets, starts)]
     needed = [value for value in (nodes, roots, targets, starts) if value is not None]
-    if tables[0] is None or tables[1] is None or any(value.constant is None for value in needed):
+    if any(value.constant is None for value in needed):
         return False
+    assert tables[0] is not None
+    assert tables[1] is not None
     leaves = weights.shape[0] if tables[3] is None else len(tables[3]) - 1
     wrong = broken(tables[0], tables[1], src.shape[1], leaves)
     return not (wrong or broken_weights(tables[3], tables[2], weights.shape[0], dst.shape[1]))
@@ -47,7 +49,8 @@ def _is_sorted(values: Sequence[Value]) -> bool:
 
 def _tree_numbers(step: Step) -> Numbers:
     call, nodes = call_of(step), step.op.inputs[1]
-    head = np.zeros(0, np.int32) if nodes is None or nodes.value is None else np.asarray(nodes.value)[:, HEAD]
+    assert nodes is not None
+    head = np.zeros(0, np.int32) if nodes.value is None else np.asarray(nodes.value)[:, HEAD]
     kinds = {int(kind) for kind in np.unique(head[head != LEAF] & (2 * MISSING - 1))}
     common = (name for walk_kinds, name in WALKS.items() if kinds and kinds <= walk_kinds)
     return {
@@ -62,7 +65,8 @@ def _tree_numbers(step: Step) -> Numbers:
 
 def _is_wide(step: Step) -> bool:
     src = step.op.inputs[0]
-    return src is not None and src.dtype is DataType.float64
+    assert src is not None
+    return src.dtype is DataType.float64
 
 
 def _class_numbers(step: Step) -> Numbers:

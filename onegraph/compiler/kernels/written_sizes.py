@@ -19,11 +19,13 @@ def _sizes(step: Step) -> list[Any] | None:
     """The dims of a Shape, or the first number and the step of a Range; None if they are not known."""
     inputs = step.op.inputs
     if step.op.kind == "Shape":
-        sizes: Sequence[Any] | None = None if inputs[0] is None else inputs[0].shape
+        (source,) = inputs
+        assert source is not None
+        sizes: Sequence[Any] | None = source.shape
     else:
-        arrays = [None if tensor is None else tensor.value for tensor in inputs]
-        first_and_step = [array.ravel().tolist()[0] for array in arrays[::2] if array is not None]
-        sizes = None if any(array is None for array in arrays) else first_and_step
+        arrays = [tensor.value for tensor in inputs if tensor is not None]
+        known = [array.ravel().tolist()[0] for array in arrays if array is not None]
+        sizes = known[::2] if len(known) == len(arrays) else None
     if sizes is None or not all(is_whole(size) and -LARGEST <= size < LARGEST for size in sizes):
         return None
     return [*sizes]
@@ -34,9 +36,10 @@ def _numbers(step: Step) -> Numbers:
 
 
 def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
-    refused = refusal(WRITTEN_SIZES.takes, adding.at(step.outputs))
-    if refused or _sizes(step) is None:
-        return refused or "its numbers are not known before a run"
+    if refused := refusal(WRITTEN_SIZES.takes, adding.at(step.outputs)):
+        return refused
+    if _sizes(step) is None:
+        return "its numbers are not known before a run"
     return adding.plainly(WRITTEN_SIZES, step, reasons)
 
 
