@@ -14,6 +14,7 @@ from ..lowering.emitter import Emitter, NotLowered, Value, shape_of
 from ..lowering.layers import matmul
 from ..lowering.movement import cast, concat
 from ..opset.editions.registry import base_of
+from ..opset.shapes import known_dims
 from .rules import COMPOSED, FLAT, rules_of
 from .rules.indexing import zeros_like
 from .rules.movement import joined
@@ -74,7 +75,7 @@ class Reverse:
             parts.append(cast(self.emit, self._product(products), tensor.dtype))
         pieces = [part for part in parts_of_value if isinstance(part, Piece)]
         for axis in sorted({piece.axis for piece in pieces}):
-            size = (tensor.shape or ())[axis] or 0
+            size = known_dims(tensor.shape)[axis]
             parts += joined(self.emit, [piece for piece in pieces if piece.axis == axis], size)
         while len(parts) > 1:
             parts[:2] = [add(self.emit, parts[0], parts[1])]

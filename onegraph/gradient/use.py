@@ -38,7 +38,7 @@ class Piece:
     @property
     def end(self) -> int:
         """The place behind the last element."""
-        return self.begin + ((self.value.shape or ())[self.axis] or 0)
+        return self.begin + known_dims(self.value.shape)[self.axis]
 
 
 @record(frozen=True)
@@ -145,6 +145,16 @@ class GradientUse:
             )
         return known_dims(shape)
 
+    def dim(self, port: str, axis: int) -> int:
+        """The size of an input along an axis.
+
+        Raises:
+            UnsupportedError: it is unknown.
+        """
+        shape = self.call.shape(port)
+        dim = None if shape is None else shape[axis]
+        return self.dims(port)[axis] if dim is None else dim
+
     def rank(self, port: str) -> int:
         """The number of axes of an input.
 
@@ -176,7 +186,7 @@ class GradientUse:
 def shape_for(emit: Emitter, name: str, like: Value) -> tuple[dict[str, object], list[Value]]:
     """The shape of a value for an op that takes it as attribute ``name`` or, with unknown dims, as its last input."""
     if known(like.shape):
-        return {name: [*like.shape]}, []  # type: ignore[misc]
+        return {name: [*like.shape]}, []
     return {}, [cast(emit, dims_of(emit, like), DataType.s32)]
 
 

@@ -65,11 +65,10 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
     src = inputs[0] if op.kind in RESHAPES and inputs else None
     if src is not None and not known(shape) and len(inputs) > 1 and src.dtype in NATIVE:
         parts = known_parts(emit, inputs[1])
-        dims = [dim for dim in parts or () if dim]
-        if parts is not None and len(dims) == len(parts):  # the op copies a dim of 0
-            return (reshape(emit, src, dims),)
-    if src is not None and src.dtype in NATIVE and known(shape) and 0 not in known_dims(shape):
-        return (reshape(emit, src, known_dims(shape)),)
+        if parts is not None and all(parts):  # the op copies a dim of 0
+            return (reshape(emit, src, known_dims(tuple(parts))),)
+    if src is not None and src.dtype in NATIVE and known(shape) and 0 not in shape:
+        return (reshape(emit, src, shape),)
     return emit.repeat(op, [*_sized(emit, op, inputs)])
 
 

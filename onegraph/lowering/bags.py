@@ -9,8 +9,9 @@ import numpy as np
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op
 from ..opset.dtypes import DataType
+from ..opset.shapes import known, known_dims
 from .elementwise import binary
-from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
 from .movement import as_s64, cast, concat, expand, reshape, slice_
 from .reduction import reduce
 
@@ -36,10 +37,10 @@ def reduced_bags(emit: Emitter, kind: str, rows: Value, ends: Value, trips: Valu
         NotLowered: the dims of a row are unknown.
     """
     shape, dtype = shape_of(rows), dtype_of(rows)
-    if shape is None or None in shape[1:]:
+    if shape is None or not known(shape[1:]):
         raise NotLowered("the dims of a row are unknown")
     reduction, start = REDUCTIONS[kind]
-    count, n_ends, inner = _size(emit, rows), _size(emit, ends), [dim or 0 for dim in shape[1:]]
+    count, n_ends, inner = _size(emit, rows), _size(emit, ends), known_dims(shape[1:])
     within = binary(emit, "Minimum", ends, count)
     sizes = binary(emit, "Subtract", slice_(emit, within, [1], [ALL], [0]), slice_(emit, within, [0], [-1], [0]))
     checked = [slice_(emit, ends, [0], [1], [0]), sizes]
@@ -66,8 +67,9 @@ def reduced_bags(emit: Emitter, kind: str, rows: Value, ends: Value, trips: Valu
 def _size(emit: Emitter, value: Value) -> Value:
     """The size of the first axis, as a vector."""
     shape = shape_of(value)
-    if shape is not None and shape[0] is not None:
-        return numbers(shape[0])
+    assert shape is not None
+    if known(shape[:1]):
+        return numbers(*known_dims(shape[:1]))
     return slice_(emit, emit.op("Shape", [value]), [0], [1], [0])
 
 
@@ -107,7 +109,7 @@ class _Body:
             return None
         index, vector = self._shaped(gather.inputs[1]), self.around(gather.inputs[0])
         is_turn = index is not None and index.id == self._number
-        return vector if is_turn and vector is not None and len(shape_of(vector) or ()) == 1 else None
+        return vector if is_turn and vector is not None and rank_of(vector) == 1 else None
 
     def _shaped(self, tensor: LogicalTensor | None) -> LogicalTensor | None:
         """A value of one element before it got another shape."""
@@ -124,15 +126,15 @@ def loop_of_bags(emit: Emitter, body: DataGraph, captured: Sequence[Value], trip
         return None
     gather = inside.made(reduction.inputs[0], "Gather")
     part = None if gather is None else inside.made(gather.inputs[1], "Slice")
-    if gather is None or part is None or gather.attrs.get("axis", 0) != 0 or len(reduction.inputs) > 1:
+    if gather is None or part is None or gather.attrs.get("axis", 0) != 0:
         return None
     table, indices = inside.around(gather.inputs[0]), inside.around(part.inputs[0])
     starts, ends = (inside.turn(tensor) for tensor in part.inputs[1:3])
-    bounds = [None if tensor is None else tensor.value for tensor in part.inputs[3:]]
-    is_plain = all(value is not None and value.tolist() == [place] for place, value in enumerate(bounds))
+    bounds = _contents(part.inputs[3:])
+    is_plain = _count_up(bounds)
     if table is None or indices is None or starts is None or ends is None or not is_plain:
         return None
-    if len(shape_of(indices) or ()) != 1 or dtype_of(starts) is not DataType.s64 or not _follow(emit, starts, ends):
+    if rank_of(indices) != 1 or dtype_of(starts) is not DataType.s64 or not _follow(emit, starts, ends):
         return None
     if isinstance(trips, np.ndarray):
         if shape_of(ends) != (int(trips.reshape(-1)[0]),):
@@ -152,7 +154,16 @@ def _follow(emit: Emitter, starts: Value, ends: Value) -> bool:
     op = emit.maker(ends)
     if op is None or op.kind != "Slice" or op.inputs[0] is not emit.tensor(starts):
         return False
-    begin, end, *bounds = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    begin, end, *bounds = _contents(op.inputs[1:])
     if begin is None or end is None or begin.tolist() != [1] or end.size != 1 or int(end.item()) < ALL:
         return False
+    return _count_up(bounds)
+
+
+def _contents(tensors: Sequence[LogicalTensor | None]) -> list[Array | None]:
+    return [None if tensor is None else tensor.value for tensor in tensors]
+
+
+def _count_up(bounds: Sequence[Array | None]) -> bool:
+    """Whether the axes and the steps of a Slice, as far as they are given, are the first axis and 1."""
     return all(value is not None and value.tolist() == [place] for place, value in enumerate(bounds))

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from ..opset.shapes import known_dims
 from .elementwise import add
 from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, shape_of
 from .movement import concat, padded, part, reshape, transpose
@@ -34,7 +35,7 @@ def _counts(image: Sequence[int], kernel: Sequence[int], window: Window) -> list
 
 def to_blocks(emit: Emitter, src: Value, kernel: Sequence[int], window: Window) -> Value:
     """The blocks (N, C * kernel, blocks) of src (N, C, X), whose shape is known."""
-    batch, channels, *image = (dim or 0 for dim in shape_of(src) or ())
+    batch, channels, *image = known_dims(shape_of(src))
     counts, first = _counts(image, kernel, window), [0, 0]
     src = padded(emit, src, [*first, *window.begin], [*first, *window.end])
     pieces: list[Value] = []
@@ -53,7 +54,7 @@ def from_blocks(emit: Emitter, src: Value, image: Sequence[int], kernel: Sequenc
     Elements whose places have the same remainder by the strides make a smaller image, which is a sum of parts of src
     that lie together in memory. The images of all remainders are then one image.
     """
-    batch, rows, _ = (dim or 0 for dim in shape_of(src) or ())
+    batch, rows, _ = known_dims(shape_of(src))
     axes, strides, counts = range(len(image)), window.strides, _counts(image, kernel, window)
     grid = [-(-(image[axis] + window.begin[axis] + window.end[axis]) // strides[axis]) for axis in axes]
     places = _places(kernel)
@@ -74,7 +75,7 @@ def from_blocks(emit: Emitter, src: Value, image: Sequence[int], kernel: Sequenc
 
 def _interleaved(emit: Emitter, parts: Sequence[Value], image: Sequence[int], window: Window) -> Value:
     """The image of which each part has one element of every few along each axis, without the padding."""
-    batch, channels, *grid = (dim or 0 for dim in shape_of(parts[0]) or ())
+    batch, channels, *grid = known_dims(shape_of(parts[0]))
     strides, count = window.strides, len(image)
     apart = [reshape(emit, tensor, numbers(batch, channels, 1, *grid)) for tensor in parts]
     interleaved = reshape(emit, concat(emit, apart, 2), numbers(batch, channels, *strides, *grid))

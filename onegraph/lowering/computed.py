@@ -13,7 +13,7 @@ from ..builder.graph import DataGraph
 from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import OF_NUMPY, DataType
-from ..opset.shapes import show
+from ..opset.shapes import known_dims, show
 from ..opset.signature import Shape
 from ..reference import run_op
 
@@ -22,7 +22,7 @@ MAX_COMPUTED = 2**31  # bytes
 
 def refuse_large(shape: Shape, dtype: DataType) -> None:
     """Raise ArgumentError if a constant that a model computes would be larger than any that a file can hold."""
-    size = 0 if shape is None else math.prod(dim or 0 for dim in shape) * dtype.numpy.itemsize
+    size = math.prod(known_dims(shape)) * dtype.numpy.itemsize
     if size > MAX_COMPUTED:
         raise ArgumentError(f"a constant of shape {show(shape)} and {size} bytes; expected at most {MAX_COMPUTED}")
 

@@ -17,7 +17,8 @@ import numpy as np
 from ..ir.op import LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.kinds import RESHAPES
-from .emitter import Emitter, Parts, Value, dtype_of, shape_of
+from ..opset.shapes import known_dims
+from .emitter import Emitter, Parts, Value, dtype_of, rank_of, shape_of
 
 MATRIX = 2  # axes
 WIDE = frozenset([DataType.f32, DataType.float64])
@@ -49,11 +50,10 @@ def _parts(emit: Emitter, value: Value | None, most: int, ranks: int = 1) -> Par
         is_held = array.dtype.kind != "f" or bool(np.all(np.abs(array) < LARGEST_FLOAT) and np.all(array % 1 == 0))
         return [*map(int, array.reshape(-1).tolist())] if is_held else None
     op = emit.maker(value)
-    rule = None if op is None or not most or len(shape_of(op.outputs[0]) or ()) > ranks else RULES.get(op.kind)
-    if rule is None or op is None:
+    if op is None or not most or op.kind not in RULES or len(known_dims(op.outputs[0].shape)) > ranks:
         return None
     if op.id not in emit.parts:  # else a few ops that each read one value twice would take for ever
-        pieces = rule(op, InputReader(emit, most - 1))
+        pieces = RULES[op.kind](op, InputReader(emit, most - 1))
         emit.parts[op.id] = [*map(_held, pieces)] if pieces is not None and _is_float(op) else pieces
     return emit.parts[op.id]
 
@@ -85,7 +85,13 @@ def _held(number: int | None) -> int | None:
 
 
 def _shape(op: Op, _: InputReader) -> Parts | None:
-    return None if op.inputs[0] is None else op.inputs[0].shape
+    return _source(op).shape
+
+
+def _source(op: Op) -> LogicalTensor:
+    src = op.inputs[0]
+    assert src is not None
+    return src
 
 
 def _same(op: Op, parts: InputReader) -> Parts | None:
@@ -103,35 +109,32 @@ def _slice(op: Op, parts: InputReader) -> Parts | None:
     numbers = [place[0] for place in places if place is not None and len(place) == 1]
     if rows is None or len(numbers) < len(places) or None in numbers:
         return None
-    taken = slice(numbers[0], numbers[1], numbers[3] if len(numbers) > 3 else 1)
-    rank = len(shape_of(op.outputs[0]) or ())
-    if rank == MATRIX and (numbers[2] if len(numbers) > 2 else 0) in (0, -rank):
-        rows = rows[taken]
-    else:
-        rows = [row[taken] for row in rows]
+    taken = slice(numbers[0], numbers[1], (*numbers[3:], 1)[0])
+    rank = rank_of(op.outputs[0])
+    rows = rows[taken] if rank == MATRIX and (*numbers[2:], 0)[0] in (0, -MATRIX) else [row[taken] for row in rows]
     return [number for row in rows for number in row]
 
 
 def _transpose(op: Op, parts: InputReader) -> Parts | None:
     """The elements of a matrix column by column."""
     rows, order = _rows(op.inputs[0], parts), op.attrs.get("order")
-    if rows is None or len(shape_of(op.outputs[0]) or ()) < MATRIX or order == (0, 1):
+    if rows is None or rank_of(op.outputs[0]) != MATRIX or order == (0, 1):
         return parts(op.inputs[0], MATRIX)
     return [number for column in zip(*rows, strict=True) for number in column]
 
 
 def _rows(value: Value | None, parts: InputReader) -> list[Parts] | None:
     """The rows of a matrix; one of a vector."""
-    cells, shape = parts(value, MATRIX), None if value is None else shape_of(value)
-    if cells is None or len(shape or ()) < MATRIX:
+    cells, shape = parts(value, MATRIX), known_dims(None if value is None else shape_of(value))
+    if cells is None or len(shape) < MATRIX:
         return None if cells is None else [cells]
-    width = (shape or ())[-1]
+    width = shape[-1]
     return [cells[at : at + width] for at in range(0, len(cells), width)] if type(width) is int and width else None
 
 
 def _concat(op: Op, parts: InputReader) -> Parts | None:
-    lists = [parts(input_) for input_ in op.inputs]
-    return None if None in lists else [number for numbers_ in lists for number in numbers_ or ()]
+    lists = [found for input_ in op.inputs if (found := parts(input_)) is not None]
+    return [number for numbers in lists for number in numbers] if len(lists) == len(op.inputs) else None
 
 
 def _gather(op: Op, parts: InputReader) -> Parts | None:
@@ -215,12 +218,12 @@ def _product(op: Op, parts: InputReader) -> Parts | None:
 
 
 def _size(op: Op, _: InputReader) -> Parts | None:
-    dims = None if op.inputs[0] is None else op.inputs[0].shape
+    dims = _source(op).shape
     return None if dims is None else [_multiplied(dims)]
 
 
 def _multiplied(numbers: Sequence[int | None]) -> int | None:
-    return None if None in numbers else prod(number or 0 for number in numbers)
+    return None if None in numbers else prod(known_dims(tuple(numbers)))
 
 
 def _chosen(condition: int | None, first: int | None, second: int | None) -> int | None:

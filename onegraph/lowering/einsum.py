@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from math import prod
 
+from ..opset.shapes import known_dims
 from .elementwise import multiply
 from .emitter import Emitter, NotLowered, Unsettled, Value, rank_of, shape_of
 from .layers import matmul
@@ -57,12 +58,12 @@ def _diagonal(emit: Emitter, value: Value, term: str) -> Named:
     """An operand that names no axis twice: the diagonal of axes of one name."""
     while (name := next((one for one in term if term.count(one) > 1), "")) and (shape := shape_of(value)) is not None:
         first, second = [place for place, one in enumerate(term) if one == name][:2]
-        dim = shape[first] or 0
+        dim = known_dims(shape)[first]
         if shape[second] != dim:
             raise NotLowered(f"dims {dim} and {shape[second]} of the axis {name}")
         rest = [place for place in range(len(term)) if place not in (first, second)]
         turned = transpose(emit, value, [*rest, first, second])
-        flat = reshape(emit, turned, [*(shape[one] or 0 for one in rest), dim * dim])
+        flat = reshape(emit, turned, [*(known_dims(shape)[one] for one in rest), dim * dim])
         value = slice_(emit, flat, [0], [dim * dim], [len(rest)], [dim + 1])
         term = "".join([term[one] for one in rest]) + name
     return value, term
@@ -104,7 +105,7 @@ def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
 
 
 def _dims(value: Value, term: str) -> dict[str, int]:
-    return dict(zip(term, [dim or 0 for dim in shape_of(value) or ()], strict=True))
+    return dict(zip(term, known_dims(shape_of(value)), strict=True))
 
 
 def _elementwise(emit: Emitter, first: Named, second: Named, later: str) -> Named:

@@ -70,7 +70,7 @@ def _is_one_number(array: Array) -> bool:
 def _widens(array: Array, operand: Value) -> bool:
     """Whether the shape of a value is not changed by broadcasting with an array."""
     shape = shape_of(operand)
-    return array.ndim == 0 or (known(shape) and np.broadcast_shapes(array.shape, shape) == shape)  # type: ignore[arg-type]
+    return array.ndim == 0 or (known(shape) and np.broadcast_shapes(array.shape, shape) == shape)
 
 
 def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> Value:

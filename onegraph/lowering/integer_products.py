@@ -20,8 +20,21 @@ import numpy as np
 from .._util.open_sizes import is_open
 from .._util.records import record
 from ..opset.dtypes import DataType
+from ..opset.shapes import known, known_dims
 from .elementwise import binary, multiply
-from .emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, is_known, numbers, rank_of, shape_of
+from .emitter import (
+    Array,
+    Emitter,
+    NotLowered,
+    Unsettled,
+    Value,
+    dtype_of,
+    is_known,
+    known_rank,
+    numbers,
+    rank_of,
+    shape_of,
+)
 from .layers import matmul
 from .movement import cast, concat, reshape, slice_, split
 from .quantization import F32, Scale, dequantize
@@ -146,7 +159,7 @@ def _by_row(emit: Emitter, zero: Value) -> Value:
     """The zero point of src as f32, or those of its rows."""
     shape = shape_of(zero)
     is_one = shape in ((), (1,))
-    if is_one or len(shape or ()) == 1:
+    if is_one or rank_of(zero) == 1:
         zero = reshape(emit, zero, numbers() if is_one else numbers(-1, 1))
     return cast(emit, zero, F32)
 
@@ -180,17 +193,17 @@ def _of_unknown(
     assert shape is not None
     axis, rank = product.depth[1] % len(shape), len(shape)
     inner = [dim for place, dim in enumerate(shape) if place not in (axis, product.columns % rank)]
-    if rank > len(("depth", "columns")) and None in inner and product.depth[0] > 0:
+    if None in inner and product.depth[0] > 0:
         raise Unsettled("the number of products of a sum is unknown")
-    channel_size = prod([dim or 1 for dim in inner]) if product.depth[0] > 0 else 1
-    most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * channel_size)
-    if not most or not shape[axis]:
-        raise NotLowered("sums that f32 does not hold exactly" if shape[axis] else "no products")
+    depth, channel_size = known_dims(shape)[axis], prod(known_dims(tuple(inner))) if product.depth[0] > 0 else 1
+    most = (EXACT - 1) // (_most(src, src_zero) * _most(weights, zero) * max(channel_size, 1))
+    if not most or not depth:
+        raise NotLowered("sums that f32 does not hold exactly" if depth else "no products")
     total: Value | None = None
-    for begin in range(0, shape[axis] or 0, most):
-        first, second, end = src, weights, min(begin + most, shape[axis] or 0)
-        if end - begin < (shape[axis] or 0):
-            first = slice_(emit, first, [begin], [end], [product.depth[0] % (rank_of(src) or 1)])
+    for begin in range(0, depth, most):
+        first, second, end = src, weights, min(begin + most, depth)
+        if end - begin < depth:
+            first = slice_(emit, first, [begin], [end], [product.depth[0] % known_rank(src)])
             second = slice_(emit, second, [begin], [end], [axis])
         image = _without_zero(emit, first, None if src_zero is None else (src_zero, -2))
         kernel = _without_zero(emit, second, None if zero is None else (zero, product.columns))
@@ -210,7 +223,7 @@ def _without_zero(emit: Emitter, src: Value, zero: tuple[Value, int] | None) -> 
     if zero is not None and rank_of(zero[0]) != 0 and shape_of(zero[0]) != (1,):
         points, axis = zero
         if rank_of(points) == 1:
-            rank = rank_of(src) or 1
+            rank = known_rank(src)
             points = reshape(emit, points, numbers(-1, *[1] * (rank - 1 - axis % rank)))
         return binary(emit, "Subtract", cast(emit, src, F32), cast(emit, points, F32))
     return dequantize(emit, src, Scale(ONE, None if zero is None else reshape(emit, zero[0], numbers())))
@@ -244,7 +257,7 @@ def integer_matmul(emit: Emitter, src: Value, weights: Value, src_zero: Value | 
 
 def _row_sums(emit: Emitter, src: Value, point: Value | None, depth: int) -> Value:
     """The sums of rows without their zero point. Another reader of the Dequantize would keep it out of the product."""
-    sums = reduce(emit, "ReduceSum", cast(emit, src, F32), [(rank_of(src) or 1) - 1], keep=True)
+    sums = reduce(emit, "ReduceSum", cast(emit, src, F32), [known_rank(src) - 1], keep=True)
     if point is None:
         return sums
     return binary(emit, "Subtract", sums, multiply(emit, cast(emit, point, F32), np.array(depth, np.float32)))
@@ -253,14 +266,14 @@ def _row_sums(emit: Emitter, src: Value, point: Value | None, depth: int) -> Val
 def _of_vectors(emit: Emitter, src: Value, weights: Value, src_zero: Value | None, zero: Value | None) -> Value:
     """The product where one of the tensors has no rows or no columns, as in numpy.matmul."""
     left, right = shape_of(src), shape_of(weights)
-    if left is None or right is None or None in (*left, *right):
+    if not known(left) or not known(right):
         raise Unsettled("the dims of a product with a vector are unknown")
     rows = src if len(left) > 1 else reshape(emit, src, numbers(1, -1))
     columns = weights if len(right) > 1 else reshape(emit, weights, numbers(-1, 1))
     sums = integer_matmul(emit, rows, columns, src_zero, zero)
     batch, ends = max(left[:-2], right[:-2], key=len), [*(left[-2:-1] if len(left) > 1 else ()), *right[-1:]]
     ends = ends if len(right) > 1 else ends[:-1]
-    return reshape(emit, sums, numbers(*[dim or 0 for dim in (*batch, *ends)]))
+    return reshape(emit, sums, numbers(*batch, *ends))
 
 
 def integer_convolution(
@@ -275,9 +288,9 @@ def integer_convolution(
 ) -> Value:
     """The exact convolution of 8-bit integers, as s32: src (N, C, X), weights (O, I, X)."""
     shape = shape_of(weights)
-    if shape is None or None in shape:
+    if not known(shape):
         raise Unsettled("the number of products of a sum is unknown")
-    kernel = [dim or 0 for dim in shape[2:]]
+    kernel = shape[2:]
     is_padded = any(window.begin) or any(window.end) or window.auto_pad.startswith("SAME")
 
     def sums_of_src(emit: Emitter, src: Value, point: Value | None, codes: Array) -> Value:
@@ -305,10 +318,12 @@ def integer_convolution(
     )
     if groups == 1 or _is_one_part(weights, zero, product):
         return integer_product(emit, src, weights, src_zero, zero, product)
-    size = (shape[0] or 0) // groups
-    images, kernels = split(emit, src, [shape[1] or 0] * groups, 1), split(emit, weights, [size] * groups, 0)
-    is_common = zero is None or shape_of(zero) in ((), (1,))
-    zeros = [zero] * groups if zero is None or is_common else split(emit, zero, [size] * groups, 0)
+    size = shape[0] // groups
+    images, kernels = split(emit, src, [shape[1]] * groups, 1), split(emit, weights, [size] * groups, 0)
+    if zero is None or shape_of(zero) in ((), (1,)):
+        zeros = [zero] * groups
+    else:
+        zeros = [*split(emit, zero, [size] * groups, 0)]
     parts = [
         integer_convolution(emit, image, kernel, src_zero, point, window, groups=1)
         for image, kernel, point in zip(images, kernels, zeros, strict=True)
@@ -320,7 +335,7 @@ def _is_one_part(weights: Value, zero: Value | None, product: Product) -> bool:
     """Whether all terms of a product are exact without cutting its depth."""
     if isinstance(weights, np.ndarray) and (zero is None or isinstance(zero, np.ndarray)):
         return len(_exact_parts(_signed(weights, zero, product.columns), product)) == 1
-    return prod([dim or 0 for dim in (shape_of(weights) or ())[1:]]) * (MOST - 1) ** 2 < EXACT
+    return prod(known_dims(shape_of(weights))[1:]) * (MOST - 1) ** 2 < EXACT
 
 
 def _inside(taps: Array, dims: Sequence[int], window: Window) -> Array:

@@ -46,7 +46,7 @@ def linear_attention(emit: Emitter, tokens: Tokens, state: Value) -> tuple[Value
     """
     decay = tokens.decay
     if decay is None and tokens.rate is not None:
-        decay = np.ones((*known_dims((shape_of(tokens.key) or ())[:3]), 1), np.float32)
+        decay = np.ones((*known_dims(shape_of(tokens.key))[:3], 1), np.float32)
     dst, last = emit.ends("LinearAttention", [*tokens[:3], state, decay, tokens.rate])
     return dst, last
 
@@ -54,7 +54,7 @@ def linear_attention(emit: Emitter, tokens: Tokens, state: Value) -> tuple[Value
 def composed_tokens(emit: Emitter, tokens: Tokens, state: Value) -> tuple[Value, Value]:
     """The results of a LinearAttention of a known number of tokens, op by op."""
     results = list[Value]()
-    for place in range((shape_of(tokens.query) or ())[TOKENS] or 0):
+    for place in range(known_dims(shape_of(tokens.query))[TOKENS]):
         parts = [slice_(emit, part, [place], [place + 1], [TOKENS]) for part in tokens if part is not None]
         dst, state = _token(emit, _of([squeeze(emit, part, [TOKENS]) for part in parts], tokens), state)
         results.append(unsqueeze(emit, dst, [TOKENS]))

@@ -11,7 +11,7 @@ import numpy as np
 from .._util.open_numbers import numbers_of
 from .._util.open_sizes import is_open
 from ..opset.dtypes import DataType
-from ..opset.shapes import known_dims
+from ..opset.shapes import known, known_dims
 from .computed_shapes import known_parts
 from .emitter import (
     Array,
@@ -82,20 +82,20 @@ def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
 def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
     """src with further axes of size 1, counted in the result."""
     shape = shape_of(src)
-    if shape is not None and None not in shape:
+    if known(shape):
         rank = len(shape) + len(axes)
         places, dims = {axis % rank for axis in axes}, iter(shape)
-        return reshape(emit, src, [1 if axis in places else next(dims) or 0 for axis in range(rank)])
+        return reshape(emit, src, [1 if axis in places else next(dims) for axis in range(rank)])
     return emit.op("Unsqueeze", [src], {"axes": [*axes]})
 
 
 def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
     """src without some axes of size 1."""
     shape = shape_of(src)
-    if shape is not None and None not in shape:
+    if known(shape):
         dropped = {axis % len(shape) for axis in axes}
         if all(shape[axis] == 1 for axis in dropped):
-            return reshape(emit, src, [dim or 0 for axis, dim in enumerate(shape) if axis not in dropped])
+            return reshape(emit, src, [dim for axis, dim in enumerate(shape) if axis not in dropped])
     return emit.op("Squeeze", [src], {"axes": [*axes]})
 
 
@@ -103,7 +103,8 @@ def flatten(emit: Emitter, src: Value, axis: int) -> Value:
     """src as a matrix: the axes before ``axis``, and the axes from it on."""
     shape, rank = shape_of(src), known_rank(src)
     axis = axis % rank if axis < 0 else axis
-    if shape is not None and None not in shape[axis:]:
+    assert shape is not None
+    if None not in shape[axis:]:
         columns = prod(known_dims(shape[axis:]))
         rows = -1 if None in shape[:axis] else prod(known_dims(shape[:axis]))
         if rows >= 0 or columns:  # beside a dim of 0, no -1 says what the other one is
@@ -162,8 +163,7 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
 
 
 def _is_large_matrix(value: Value) -> bool:
-    shape = shape_of(value)
-    return shape is not None and len(shape) == 2 and (shape[0] or 0) * (shape[1] or 0) >= LEAST_CODES
+    return rank_of(value) == 2 and prod(known_dims(shape_of(value))) >= LEAST_CODES
 
 
 def rounded(emit: Emitter, value: Value, dtype: DataType) -> Value:
@@ -238,7 +238,7 @@ def with_part(emit: Emitter, src: Value, updates: Value, axis: int, places: rang
     Raises:
         NotLowered: the places are apart, and are not one element of each of the parts that the axis has.
     """
-    shape = [dim or 0 for dim in shape_of(src) or ()]
+    shape = known_dims(shape_of(src))
     if not places:
         return src
     if not is_replaceable(shape[axis], places):
@@ -259,7 +259,7 @@ def with_part(emit: Emitter, src: Value, updates: Value, axis: int, places: rang
 
 def padded(emit: Emitter, src: Value, before: Sequence[int], after: Sequence[int], number: float = 0) -> Value:
     """src, whose shape is known, with so many elements of one number before and after each axis."""
-    shape = [dim or 0 for dim in shape_of(src) or ()]
+    shape = [*known_dims(shape_of(src))]
     for axis, counts in enumerate(zip(before, after, strict=True)):
         first, last = (
             np.full([*shape[:axis], count, *shape[axis + 1 :]], number, dtype_of(src).numpy) for count in counts
@@ -272,7 +272,7 @@ def padded(emit: Emitter, src: Value, before: Sequence[int], after: Sequence[int
 def dims_of(emit: Emitter, src: Value) -> Value:
     """The shape of a value, known if every dim is known."""
     shape = shape_of(src)
-    if shape is not None and None not in shape:
+    if known(shape):
         return np.array(shape, np.int64)
     return emit.op("Shape", [src])
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.dtypes import DataType
+from ..opset.shapes import known
 from .elementwise import add, binary, multiply, unary
 from .emitter import (
     Array,
@@ -93,15 +94,14 @@ class Scale:
         return reshape(emit, value, numbers(-1, *[1] * (rank - 1 - self.axis % rank)))
 
     def _repeated(self, emit: Emitter, value: Value, of: Value) -> Value:
-        whole, parts = shape_of(of), shape_of(value)
-        if whole is None or parts is None or None in whole or None in parts:
+        whole, dims = shape_of(of), shape_of(value)
+        if not known(whole) or not known(dims):
             raise Unsettled("unknown dims of blocks")
         axis = self.axis % len(whole)
-        dims = [dim or 0 for dim in parts]
         wide = reshape(emit, value, numbers(*dims[: axis + 1], 1, *dims[axis + 1 :]))
         wide = expand(emit, wide, numbers(*dims[: axis + 1], self.block, *dims[axis + 1 :]))
         repeated = reshape(emit, wide, numbers(*dims[:axis], dims[axis] * self.block, *dims[axis + 1 :]))
-        return slice_(emit, repeated, [0], [whole[axis] or 0], [axis])
+        return slice_(emit, repeated, [0], [whole[axis]], [axis])
 
 
 def dequantize(emit: Emitter, src: Value, scale: Scale, dtype: DataType = F32) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 from .elementwise import add, binary, multiply
 from .emitter import Emitter, Unsettled, Value, dtype_of, numbers, shape_of
 from .movement import cast, concat, part, reshape, rounded, unsqueeze
@@ -39,15 +40,15 @@ def composed_rotation(
     emit: Emitter, src: Value, cos: Value, sin: Value, *, interleaved: bool = False, whole: bool = False
 ) -> Value:
     """:func:`rotated` as products and sums, whose gradients are known; ``cos`` and ``sin`` are no tables."""
-    shape, angles = shape_of(src), (shape_of(cos) or (None,))[-1]
-    if shape is None or angles is None or None in shape[1:]:
+    shape, angles = shape_of(src), sum(known_dims(shape_of(cos))[-1:])  # 0 if it is unknown
+    if shape is None or None in shape[1:] or not angles:
         raise Unsettled("unknown dims of a rotary embedding")
     dtype = dtype_of(src)
     src, cos, sin = (
         cast(emit, operand, DataType.f32) if operand.dtype is not DataType.float64 else operand
         for operand in (src, cos, sin)
     )
-    size, turned = shape[-1] or 0, angles if whole else 2 * angles
+    size, turned = known_dims(shape)[-1], angles if whole else 2 * angles
     pairs = turned // 2
     ends = (slice(0, turned, 2), slice(1, turned, 2)) if interleaved else (slice(0, pairs), slice(pairs, turned))
     first, second = _halves(emit, src, ends)

@@ -60,14 +60,14 @@ def composed_grid_sample(
     shape, places = shape_of(src), shape_of(grid)
     if not known(shape) or not known(places):
         raise Unsettled("a grid or an image without a known shape")
-    if 0 in (*(shape or ()), *(places or ())):
+    if 0 in (*shape, *places):
         raise NotLowered("an empty grid or image")
-    batch, channels, *sizes = [dim or 0 for dim in shape or ()]
+    batch, channels, *sizes = shape
     dtype = dtype_of(src)
     src, grid = cast(emit, src, DataType.f32), cast(emit, grid, DataType.f32)
     rank = len(sizes)
     rows = reshape(emit, transpose(emit, src, (0, *range(2, rank + 2), 1)), numbers(batch * prod(sizes), channels))
-    inner = [dim or 0 for dim in (places or ())[1:-1]]
+    inner = places[1:-1]
     sides = []
     for axis, size in enumerate(sizes):
         part = slice_(emit, grid, [rank - 1 - axis], [rank - axis], [rank + 1], [1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.dtypes import DataType
-from ..opset.signature import Shape
+from ..opset.shapes import known, known_dims
 from .elementwise import add, multiply, unary
 from .emitter import Array, Emitter, Unsettled, Value, dtype_of, numbers, shape_of
 from .movement import NATIVE, padded, part, reshape, transpose
@@ -68,8 +68,9 @@ class Window:
 
 def spatial(value: Value) -> list[int] | None:
     """The sizes of the spatial axes of (N, C, X); None if one is unknown."""
-    dims: Shape = shape_of(value)
-    return None if dims is None or None in dims[2:] else [dim or 0 for dim in dims[2:]]
+    dims = shape_of(value)
+    dims = None if dims is None else dims[2:]
+    return [*dims] if known(dims) else None
 
 
 def _spatial_for(value: Value, why: str, needed: bool) -> list[int] | None:
@@ -97,11 +98,11 @@ def _of_frames(
 
     The library has fast kernels with a channel in each group for images alone. None for other convolutions.
     """
-    shape = [dim or 0 for dim in shape_of(src) or ()]  # 0 where it is unknown
+    shape = known_dims(shape_of(src))  # 0 where it is unknown
     if len(shape) != 5 or 0 in shape or not isinstance(weights, np.ndarray) or window.strides[0] != 1:
         return None
     batch, channels, *dims = shape
-    if groups == 1 or not groups == channels == len(weights):
+    if not 1 != groups == channels == len(weights):
         return None
     if len(weights.shape) != 5 or min(window.strides) < 1 or min(window.dilations) < 1:
         return None
@@ -122,8 +123,7 @@ def _of_frames(
         convolved = emit.op("Convolution", ends, attrs)
         total = convolved if total is None else add(emit, convolved, total)
     assert total is not None
-    sizes = shape_of(total) or ()
-    divided = reshape(emit, total, numbers(batch, count, *(size or 0 for size in sizes[1:])))
+    divided = reshape(emit, total, numbers(batch, count, *known_dims(shape_of(total))[1:]))
     return transpose(emit, divided, (0, 4, 1, 2, 3))
 
 
@@ -211,7 +211,7 @@ def average_pool(
     if dims is not None:
         full_window = window.settled(dims, kernel, ceil)
         window = window.settled(dims, kernel)
-    counts_end = dims is not None and [*full_window.end] != [*window.end] and not exclude_pad
+    counts_end = [*full_window.end] != [*window.end] and not exclude_pad
     if not dilated and not counts_end:
         attrs = full_window.attrs(
             kernel=[*kernel],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 from .schema import Call, RuleFinding
 from .signature import Shape
@@ -26,7 +27,7 @@ def of_rank(rank: Dim) -> Shape:
     return None if rank is None else (None,) * min(rank, MAX_RANK + 1)
 
 
-def known(shape: Shape) -> bool:
+def known(shape: Shape) -> TypeGuard[tuple[int, ...]]:
     """Whether the rank and every dim are known."""
     return shape is not None and None not in shape
 

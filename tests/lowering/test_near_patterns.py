@@ -451,6 +451,13 @@ CASES = {
         lambda e, x: el.add(e, *e.ends("SoftMax", [mv.transpose(e, x, TURN)], {"axis": 1}, outputs=["dst", "stats"])),
         None,
     ),
+    "matrix of two vectors": (
+        [(2,), (2,)],
+        lambda e, x, y: e.op(
+            "StaticReshape", [e.op("Concat", [x, y], {"axis": 0})], {"shape": [2, 2], "special_zero": False}
+        ),
+        None,
+    ),
     "turned halves": (HEADS, turned_pairs, ["Rotary"]),
     "turned halves along the named axis": (HEADS, lambda e, x: turned_pairs(e, x, axis=3), ["Rotary"]),
     "turned halves of an odd number": ([(1, 2, 3, 5)], turned_pairs, None),

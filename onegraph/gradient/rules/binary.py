@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowering.elementwise import binary, filled, multiply, negative, select
-from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.emitter import Emitter, Value, dtype_of, known_rank, numbers
 from ...lowering.movement import cast, dims_of, expand, reshape
 from ...lowering.reduction import reduce
 from ...opset.ops.binary import slope_target
@@ -96,7 +96,7 @@ def bias(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 @gradient_of("BiasAddBackward", "diff_dst")
 def bias_add_backward(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     diff_dst = use["diff_dst"]
-    return expand(emit, along_channels(emit, use, diff, rank_of(diff_dst) or 0), dims_of(emit, diff_dst))
+    return expand(emit, along_channels(emit, use, diff, known_rank(diff_dst)), dims_of(emit, diff_dst))
 
 
 def along_channels(emit: Emitter, use: GradientUse, vector: Value, rank: int) -> Value:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...lowering.elementwise import binary, filled, multiply, select
-from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.emitter import Emitter, Value, dtype_of, known_rank, numbers
 from ...lowering.movement import as_s64, concat, dims_of, expand, reshape, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...lowering.shares import Shares
-from ...opset.shapes import known, known_dims, normalize_axis
+from ...opset.shapes import known, known_dims
 from ..use import GradientUse, Scattered
 from .elementwise import one_minus
 from .table import flat, gradient_of, refused
@@ -30,9 +30,14 @@ def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
     return np.zeros(known_dims(like.shape), np.asarray(zero).dtype)
 
 
+def axis_of(use: GradientUse) -> int:
+    """The attribute ``axis``, counted from the first axis of src."""
+    return use.call.s64("axis") % use.rank("src")
+
+
 @gradient_of("Gather", "src")
 def gather(emit: Emitter, use: GradientUse, diff: Value) -> Value | Scattered:
-    axis = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0
+    axis = axis_of(use)
     if axis:
         return taken_back(emit, use["src"], use["indices"], diff, axis)
     return rows_taken_back(emit, use["indices"], diff)
@@ -45,7 +50,7 @@ def rows_taken_back(emit: Emitter, indices: Value, diff: Value) -> Scattered:
 
 def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int) -> Value:
     """The gradient with respect to src of the slices of src at indices along an axis."""
-    rank, count = rank_of(src) or 0, rank_of(indices) or 0
+    rank, count = known_rank(src), known_rank(indices)
     front = [axis, *(axis_ for axis_ in range(rank) if axis_ != axis)]
     zeros = transpose(emit, zeros_like(emit, src, diff), front)
     order = [*range(axis, axis + count), *range(axis), *range(axis + count, rank - 1 + count)]
@@ -71,7 +76,7 @@ def gather_nd(emit: Emitter, use: GradientUse, diff: Value) -> Scattered:
 
 @gradient_of("WeightedGather", "src")
 def weighted(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-    axis = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0
+    axis = axis_of(use)
     indices = np.reshape(use.value("indices"), use.dims("indices")).astype(np.int64)
     places = np.arange(float(indices.size)).reshape(indices.shape)
     turned, places = Shares(indices, places).turned(use.dims("src")[axis])
@@ -82,7 +87,7 @@ def weighted(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 @gradient_of("WeightedGather", "weights")
 def weights(emit: Emitter, use: GradientUse, diff: Value) -> Value:
     """The sums of the products of the gradient and the elements at the indices; 0 where an index adds nothing."""
-    axis, rank = normalize_axis(use.call.s64("axis"), use.rank("src")) or 0, use.rank("src")
+    axis, rank = axis_of(use), use.rank("src")
     indices = as_s64(emit, use["indices"])
     counts = binary(emit, "GreaterEqual", indices, np.array(0))
     elements = emit.op("Gather", [use["src"], binary(emit, "Maximum", indices, np.array(0))], {"axis": axis})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...lowering.elementwise import binary, multiply, negative
-from ...lowering.emitter import Emitter, Value, rank_of
+from ...lowering.emitter import Emitter, Value, known_rank
 from ...lowering.movement import transpose
 from ..use import GradientUse, Scattered
 from .arithmetic import DERIVATIVES
@@ -51,7 +51,7 @@ def exponent(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 
 @gradient_of("DynamicTranspose-1", "input")
 def transposed(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-    order = use.value("order") or (*reversed(range(rank_of(diff) or 0)),)
+    order = use.value("order") or (*reversed(range(known_rank(diff))),)
     return transpose(emit, diff, np.argsort(order).tolist())
 
 

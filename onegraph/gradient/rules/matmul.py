@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...lowering.emitter import Emitter, Value, numbers, rank_of
+from ...lowering.emitter import Emitter, Value, known_rank, numbers, rank_of
 from ...lowering.layers import matmul
 from ...lowering.movement import reshape, unsqueeze
 from ...lowering.reduction import reduce
@@ -27,8 +27,8 @@ def src(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 def weights(emit: Emitter, use: GradientUse, diff: Value) -> Value | MatrixGradient:
     source, diff = _matrix(emit, use, "src", diff), _matrices(emit, use, diff)
     turned, turned_src = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
-    if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
-        source, diff = (reshape(emit, matrix, numbers(-1, matrix.shape[-1])) for matrix in (source, diff))  # type: ignore[index, arg-type]
+    if rank_of(use["weights"]) in (1, 2) and known_rank(source) > 2 and not turned and _fits(source, diff):
+        source, diff = (reshape(emit, one, numbers(-1, known_dims(one.shape)[-1])) for one in (source, diff))
     if not turned and use.call.rank("weights") == 2 and _are_few(source, diff):
         return MatrixGradient(diff, source) if turned_src else MatrixGradient(source, diff)
     if turned_src:
@@ -45,17 +45,15 @@ def bias(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 
 def _fits(source: Value, diff: Value) -> bool:
     """Whether both have the same batches and known columns, so that they can be seen as matrices."""
-    ends = source.shape, diff.shape
-    return all(shape is not None and shape[-1] is not None for shape in ends) and (
-        ends[0][:-1] == ends[1][:-1] and known(ends[0])  # type: ignore[index]
-    )
+    rows, columns = known_dims(source.shape), known_dims(diff.shape)
+    return known(source.shape) and rows[:-1] == columns[:-1] and columns[-1] != 0
 
 
 def _are_few(source: Value, diff: Value) -> bool:
     """Whether both are matrices of few rows, whose copy takes less time than a sum of gradients of the weights."""
-    if not known(source.shape) or not known(diff.shape) or not rank_of(source) == rank_of(diff) == 2:
+    if not known(source.shape) or not known(diff.shape) or len(source.shape) != 2:
         return False
-    (rows, inputs), (_, outputs) = known_dims(source.shape), known_dims(diff.shape)
+    (rows, inputs), (_, outputs) = source.shape, diff.shape
     return 2 * rows * (inputs + outputs) <= inputs * outputs
 
 
@@ -80,7 +78,7 @@ def _without_axis(emit: Emitter, use: GradientUse, gradient_: Value, port: str, 
     """The gradient with respect to a vector: summed over the batches, without the axis that the vector lacks."""
     if use.call.rank(port) != 1:
         return gradient_
-    rank = rank_of(gradient_) or 0
+    rank = known_rank(gradient_)
     vector_axis = rank + (-1 if axis == -2 else -2)
     axes = [axis_ for axis_ in range(rank) if axis_ != vector_axis]
     return reduce(emit, "ReduceSum", gradient_, axes, keep=False)

@@ -8,12 +8,12 @@ from itertools import accumulate
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...lowering.emitter import Emitter, Value, numbers, rank_of
+from ...lowering.emitter import Emitter, Value, known_rank, numbers
 from ...lowering.movement import concat, dims_of, expand, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...lowering.shares import Shares, padded_places, shared
 from ...opset.host.movement_shapes import slices
-from ...opset.shapes import known, normalize_axis
+from ...opset.shapes import known, known_dims
 from ..use import GradientUse, Piece
 from .indexing import taken_back
 from .table import gradient_of
@@ -41,16 +41,15 @@ def transposed(emit: Emitter, use: GradientUse, diff: Value) -> Value:
 @gradient_of("Concat", "src_i")
 def parted(emit: Emitter, use: GradientUse, diff: Value) -> list[Value | None]:
     shapes = [None if tensor is None else tensor.shape for tensor in use.call.inputs]
-    axis = normalize_axis(use.call.s64("axis"), rank_of(diff) or 0) or 0
-    sizes = [None if shape is None else shape[axis] for shape in shapes]
-    if not known(tuple(sizes)):
+    axis = use.call.s64("axis") % known_rank(diff)
+    sizes = tuple([None if shape is None else shape[axis] for shape in shapes])
+    if not known(sizes):
         raise UnsupportedError(
             f"gradient: {use.op.kind} {use.op.name!r}: the sizes along axis {axis} are unknown; expected known sizes"
         )
-    ends = [*accumulate(size or 0 for size in sizes)]
     return [
-        slice_(emit, diff, [end - (size or 0)], [end], [axis]) if index in use.indices else None
-        for index, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        slice_(emit, diff, [end - size], [end], [axis]) if index in use.indices else None
+        for index, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True))
     ]
 
 
@@ -136,7 +135,7 @@ def _spaced(emit: Emitter, src: Value, axis: int, step: int) -> Value:
     """src with step - 1 zeros between the elements along an axis."""
     shape = src.shape
     assert shape is not None
-    zeros, count = [0] * (len(shape) + 1), shape[axis] or 0
+    zeros, count = [0] * (len(shape) + 1), known_dims(shape)[axis]
     wide = pad(emit, unsqueeze(emit, src, [axis + 1]), zeros, [*zeros[: axis + 1], step - 1, *zeros[axis + 2 :]])
     sizes = [-1 if dim is None else dim for dim in (*shape[:axis], count * step, *shape[axis + 1 :])]
     merged = reshape(emit, wide, numbers(*sizes))
@@ -161,7 +160,7 @@ def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
             run.append(piece)
     joined_pieces = []
     for run in runs:
-        zeros, axis = [0] * (rank_of(run[0].value) or 0), run[0].axis
+        zeros, axis = [0] * known_rank(run[0].value), run[0].axis
         ends = (
             [*zeros[:axis], run[0].begin, *zeros[axis + 1 :]],
             [*zeros[:axis], size - run[-1].end, *zeros[axis + 1 :]],
@@ -178,11 +177,9 @@ def padded(emit: Emitter, use: GradientUse, diff: Value) -> Value:
         return pad(emit, diff, [-size for size in before], [-size for size in after])
     for axis in range(rank):
         if before[axis] or after[axis]:
-            dim = (use.call.shape("src") or ())[axis]
-            if dim is None:
-                use.dims("src")  # raises the error for unknown dims
-            places = padded_places(dim or 0, before[axis], after[axis], use.call.string("mode"))[:, None]
-            diff = shared(emit, diff, {axis: Shares(places, np.ones(places.shape)).turned(dim or 0)})
+            dim = use.dim("src", axis)
+            places = padded_places(dim, before[axis], after[axis], use.call.string("mode"))[:, None]
+            diff = shared(emit, diff, {axis: Shares(places, np.ones(places.shape)).turned(dim)})
     return diff
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import UnsupportedError
 from ...lowering.elementwise import add, binary, multiply
-from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
+from ...lowering.emitter import Emitter, Value, dtype_of, known_rank
 from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import DEFAULT_MOMENTUM
@@ -57,7 +57,7 @@ def batch_norm(
             kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names
         )
     new = 1 - _momentum(use)
-    rank = rank_of(src) or 0
+    rank = known_rank(src)
     d_mean, d_variance = (
         total(emit, own, None if running is None else scaled(emit, running, new))
         for own, running in ((d_mean, d_running_mean), (d_variance, d_running_variance))
@@ -138,7 +138,7 @@ def layer_norm(
         gradients = emit.ends(
             "LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward")
         )
-    begin, rank = _begin(use), rank_of(src) or 0
+    begin, rank = _begin(use), known_rank(src)
     spread = [None if vector is None else _spread(emit, vector, rank) for vector in (mean, d_mean, d_variance)]
     return total(emit, gradients[0], moments_gradient(emit, src, spread, range(begin, rank))), *gradients[1:]
 
@@ -153,8 +153,7 @@ def _statistics(emit: Emitter, use: GradientUse, affine: Sequence[Value]) -> tup
 
 def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
     """A statistic of the last axes, in a shape that broadcasts with src."""
-    missing = rank - (rank_of(statistic) or 0)
-    return unsqueeze(emit, statistic, [*range(rank - missing, rank)]) if missing else statistic
+    return unsqueeze(emit, statistic, [*range(known_rank(statistic), rank)])
 
 
 # SoftMax --------------------------------------------------------------------------------------------------------------

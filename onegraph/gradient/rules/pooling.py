@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...lowering.elementwise import multiply
-from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.emitter import Array, Emitter, Value, dtype_of, known_rank, numbers
 from ...lowering.movement import reshape, transpose
 from ...opset.ops.pooling import PoolGeometry, pool_geometry
+from ...opset.shapes import known_dims
 from ..use import GradientUse, shape_for
 from .table import gradient_of
 
@@ -24,7 +25,7 @@ def max_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> tuple[Non
     use.dims("diff_dst")
     geometry = pool_geometry(use.call)
     assert geometry is not None
-    rank, (places, inside) = rank_of(diff) or 0, window_elements(geometry)
+    rank, (places, inside) = known_rank(diff), window_elements(geometry)
     order = [0, rank - 1, *range(1, rank - 1)] if use.call.string("data_format") == "NXC" else [*range(rank)]
     batch, channels = (use.dims("src")[axis] for axis in order[:2])
     flat = [
@@ -36,8 +37,7 @@ def max_pool_backward(emit: Emitter, use: GradientUse, diff: Value) -> tuple[Non
     picked = reshape(emit, picked, numbers(batch, channels, -1))
     if not inside.all():
         picked = multiply(emit, picked, inside.astype(dtype_of(diff).numpy))
-    counts = [count or 0 for count in geometry.counts]
-    picked = reshape(emit, picked, numbers(batch, channels, *counts))
+    picked = reshape(emit, picked, numbers(batch, channels, *known_dims(geometry.counts)))
     return None, transpose(emit, picked, np.argsort(order).tolist())
 
 

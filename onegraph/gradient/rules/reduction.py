@@ -14,7 +14,7 @@ from ...lowering.movement import cast, dims_of, expand, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.dtypes import DataType
 from ...opset.ops.reduction import reduced_axes
-from ...opset.shapes import known, known_dims
+from ...opset.shapes import known
 from ..use import GradientUse
 from .elementwise import with_sign_of
 from .table import gradient_of
@@ -49,9 +49,9 @@ def divided(emit: Emitter, value: Value, count: int) -> Value:
 
 def averaged(emit: Emitter, value: Value, src: Value, axes: Sequence[int]) -> Value:
     """A value divided by the number of elements of src along axes."""
-    dims = tuple((src.shape or ())[axis] for axis in axes)
+    dims = tuple([None if src.shape is None else src.shape[axis] for axis in axes])
     if known(dims):
-        return divided(emit, value, max(prod(known_dims(dims)), 1))
+        return divided(emit, value, max(prod(dims), 1))
     sizes = emit.op("Gather", [dims_of(emit, src), numbers(*axes)], {"axis": 0})
     count = cast(emit, reduce(emit, "ReduceProd", sizes, [0], keep=False), dtype_of(value))
     return binary(emit, "Divide", value, count)

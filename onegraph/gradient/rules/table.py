@@ -84,7 +84,13 @@ def entry(table: Mapping[str, Entry], base: Schema) -> Entry | None:
 
 def rules_of(base: Schema, ports: frozenset[str]) -> list[Rule]:
     """The rules for the gradients with respect to some inputs of an op."""
-    return [rule for rule in entry(RULES, base) or () if not ports.isdisjoint(rule.ports)]
+    return [rule for rule in _rules(base) if not ports.isdisjoint(rule.ports)]
+
+
+def _rules(base: Schema) -> list[Rule]:
+    rules = entry(RULES, base)
+    assert rules is not None  # an op without rules is in another table
+    return rules
 
 
 def refusal(base: Schema, ports: frozenset[str]) -> str:
@@ -94,7 +100,7 @@ def refusal(base: Schema, ports: frozenset[str]) -> str:
         return reason
     if entry(FLAT, base) is not None or entry(COMPOSED, base) is not None:
         return ""
-    missing = ports.difference(*(rule.ports for rule in entry(RULES, base) or ()))
+    missing = ports.difference(*(rule.ports for rule in _rules(base)))
     return f"it has no gradient with respect to {', '.join(sorted(missing))}" if missing else ""
 
 
@@ -106,5 +112,5 @@ def described(base: Schema) -> str:
             return f"{effect}: {reason}"
     if entry(COMPOSED, base) is not None:
         return "that of a composition of simpler ops"
-    ports = {port for rule in entry(RULES, base) or () for port in rule.ports}
-    return ", ".join(port.name for port in base.inputs if port.name in ports) or "none"
+    ports = {port for rule in _rules(base) for port in rule.ports}
+    return ", ".join(port.name for port in base.inputs if port.name in ports)

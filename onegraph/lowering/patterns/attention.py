@@ -6,10 +6,11 @@ import numpy as np
 
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
+from ...opset.shapes import known, known_dims
 from ..attention import Masking, has_kernel, in_fusions, in_tiles, is_tiled
-from ..emitter import Emitter, Value, dtype_of, shape_of
+from ..emitter import Emitter, Value, dtype_of, rank_of, shape_of
 from ..movement import reshape, transpose
-from .table import contents, either, made, number, operand_of, rewrites
+from .table import contents, either, ends_of, made, number, operand_of, rewrites
 
 HALVES = frozenset([DataType.bf16, DataType.f16])
 HIDDEN = -1e30  # a mask below this number hides a key: beside any other score its exponential is 0
@@ -23,21 +24,15 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
 
     A query whose mask is minus infinity for all keys gets 0, as Attention says, in the place of NaN.
     """
-    shares, value = op.inputs[0], op.inputs[1]
+    shares, value = ends_of(op)
     replaced = made(emit, shares, "ReplaceNaN")
     if replaced is not None and number(replaced.inputs[1]) == 0:
-        shares = replaced.inputs[0]
+        shares = operand_of(replaced)
     softmax = made(emit, _before_cast(emit, shares), "SoftMax")
-    if (
-        softmax is None
-        or value is None
-        or len(op.inputs) > 2
-        or op.attrs.get("transpose_a")
-        or op.attrs.get("transpose_b")
-    ):
+    if softmax is None or len(op.inputs) > 2 or op.attrs.get("transpose_a") or op.attrs.get("transpose_b"):
         return None
-    scores = _before_cast(emit, softmax.inputs[0])
-    if scores is None or softmax.attrs.get("axis", 1) not in (-1, 3):
+    scores = _before_cast(emit, operand_of(softmax))
+    if softmax.attrs.get("axis", 1) not in (-1, 3):
         return None
     added = made(emit, scores, "Add")
     for inner, mask in ((scores, None),) if added is None else either(added):
@@ -46,7 +41,7 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
             continue
         query, key, scale = scaled
         masking = Masking(causal=True) if _is_causal(mask) else Masking(mask)
-        if not _fits(query, key, value, masking.mask):
+        if not _fits(query, key, value, scores, masking.mask):
             continue
         shared = [_shared(emit, operand) for operand in (key, value)]
         own_key, own_value = shared if shared[0][1] == shared[1][1] else ((key, 1), (value, 1))
@@ -58,45 +53,37 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
     return None
 
 
-def _before_cast(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
+def _before_cast(emit: Emitter, value: LogicalTensor) -> LogicalTensor:
     """The 16-bit or f32 numbers that a TypeCast reads; any other value itself.
 
     Models compute a SoftMax of 16-bit scores in f32. The kernel has f32 scores, and rounds none.
     """
     op = made(emit, value, "TypeCast")
-    return value if op is None else op.inputs[0]
+    return value if op is None else operand_of(op)
 
 
 def _shared(emit: Emitter, heads: LogicalTensor) -> tuple[Value, int]:
     """Keys or values before each of them is repeated for several heads of the query, and for how many."""
     joined = made(emit, heads, "StaticReshape", "Reshape")
-    repeated = made(emit, joined.inputs[0], "Expand") if joined is not None else None
-    if joined is None or repeated is None:
+    repeated = None if joined is None else made(emit, joined.inputs[0], "Expand")
+    if repeated is None:
         return heads, 1
-    src, joined_shape = operand_of(repeated), joined.outputs[0].shape
+    src = operand_of(repeated)
     shape, wide = src.shape, repeated.outputs[0].shape
-    if (
-        shape is None
-        or wide is None
-        or joined_shape is None
-        or len(shape) != 5
-        or shape[2] != 1
-        or None in (*shape, *wide)
-    ):
+    if not known(shape) or not known(wide) or len(shape) != 5 or shape[2] != 1:
         return heads, 1
-    batch, own, _, *tail = (dim or 0 for dim in shape)
-    count = wide[2] or 0
-    if wide != (batch, own, count, *tail) or joined_shape != (batch, own * count, *tail):
+    (batch, own, _, *tail), count = shape, wide[2]
+    if wide != (batch, own, count, *tail) or heads.shape != (batch, own * count, *tail):
         return heads, 1
     return reshape(emit, src, (batch, own, *tail)), count
 
 
-def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor, LogicalTensor, float] | None:
+def _scaled(emit: Emitter, scores: LogicalTensor) -> tuple[LogicalTensor, LogicalTensor, float] | None:
     """query, key and the factor of scores that are a product times a number, or divided by one."""
     scale = 1.0
     divided, scaled = made(emit, scores, "Divide"), made(emit, scores, "Multiply")
     if divided is not None and (divisor := number(divided.inputs[1])):
-        scores, scale = divided.inputs[0], 1 / divisor
+        scores, scale = operand_of(divided), 1 / divisor
     elif scaled is not None:
         for inner, operand_ in either(scaled):
             if (factor := number(operand_)) is not None:
@@ -104,8 +91,8 @@ def _scaled(emit: Emitter, scores: LogicalTensor | None) -> tuple[LogicalTensor,
     product = made(emit, scores, "MatMul")
     if product is None or len(product.inputs) > 2 or product.attrs.get("transpose_a"):
         return None
-    query, key = product.inputs
-    if query is None or key is None or key.shape is None or len(key.shape) != 4:
+    query, key = ends_of(product)
+    if rank_of(key) != 4:
         return None
     if not product.attrs.get("transpose_b"):
         key = emit.tensor(transpose(emit, key, (0, 1, 3, 2)))
@@ -122,17 +109,14 @@ def _is_causal(mask: LogicalTensor | None) -> bool:
     return not rows[visible].any() and bool((rows[~visible] < HIDDEN).all())
 
 
-def _fits(query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, mask: Value | None) -> bool:
-    """Whether these are the operands of an Attention, with known sizes."""
-    shapes = query.shape, key.shape, value.shape
-    if any(shape is None or len(shape) != 4 or None in shape for shape in shapes):
+def _fits(
+    query: LogicalTensor, key: LogicalTensor, value: LogicalTensor, scores: LogicalTensor, mask: Value | None
+) -> bool:
+    """Whether these are the operands of an Attention with these scores, with known sizes."""
+    first, second, third = shapes = [known_dims(one.shape) for one in (query, key, value)]
+    if any(len(shape) != 4 or 0 in shape for shape in shapes):
         return False
-    first, second, third = (tuple(shape or ()) for shape in shapes)
-    is_whole = first[:2] == second[:2] == third[:2] and first[3] == second[3] and second[2] == third[2]
-    scores = (*first[:3], second[2])
-    if mask is not None:
-        dims = shape_of(mask)
-        if dims is None or len(dims) > 4 or dtype_of(mask) is not query.dtype:
-            return False
-        is_whole = is_whole and all(a in (1, b) for a, b in zip(reversed(dims), reversed(scores), strict=False))
-    return is_whole and query.dtype is key.dtype is value.dtype
+    # A mask that has more queries or keys widens the scores.
+    is_whole = first[:2] == second[:2] == third[:2] and scores.shape == (*first[:3], second[2])
+    fits = mask is None or (known(shape_of(mask)) and dtype_of(mask) is query.dtype)
+    return is_whole and fits and query.dtype is key.dtype is value.dtype

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ...ir.op import LogicalTensor, Op
 from ...opset.kinds import REDUCTIONS
+from ...opset.shapes import known, known_dims
 from ..emitter import Emitter, Value, numbers
 from ..movement import reshape, slice_
-from .table import again, contents, made, operand_of, rewrites
+from .table import again, made, number, operand_of, rewrites
 
 
 class Bag(NamedTuple):
@@ -34,14 +33,12 @@ class Bag(NamedTuple):
 @rewrites("Concat")
 def bags_at_once(emit: Emitter, op: Op) -> Value | None:
     """Results of bags that lie one behind another, as one Gather and one reduction."""
-    first = _bag(emit, op.inputs[0])
-    rank = len(op.outputs[0].shape or ())
-    axis = op.attrs.get("axis")
-    if first is None or len(op.inputs) < 2 or not isinstance(axis, int) or axis not in (0, -rank):
+    first = _bag(emit, operand_of(op))
+    if first is None or len(op.inputs) < 2 or op.attrs["axis"] not in (0, -len(known_dims(op.outputs[0].shape))):
         return None
     size, count = first.end - first.start, len(op.inputs)
-    for place, value in enumerate(op.inputs):
-        bag = _bag(emit, value)
+    for place in range(count):
+        bag = _bag(emit, operand_of(op, place))
         start = first.start + place * size
         if bag is None or not bag.is_like(first) or (bag.start, bag.end) != (start, start + size):
             return None
@@ -50,23 +47,21 @@ def bags_at_once(emit: Emitter, op: Op) -> Value | None:
     return again(emit, first.reduction, [rows], axes=(1,), keep_dims=False)
 
 
-def _bag(emit: Emitter, value: LogicalTensor | None) -> Bag | None:
+def _bag(emit: Emitter, value: LogicalTensor) -> Bag | None:
     """The bag whose result (1, ...) is a value; None for other values."""
     shaped = made(emit, value, "StaticReshape", "Reshape")
     reduction = made(emit, value if shaped is None else operand_of(shaped), *REDUCTIONS)
-    if value is None or reduction is None or len(reduction.inputs) > 1 or reduction.attrs.get("axes") != (0,):
+    if reduction is None or reduction.attrs.get("axes") != (0,):
         return None
     gather = made(emit, operand_of(reduction), "Gather")
     slice_ = None if gather is None else made(emit, gather.inputs[1], "Slice")
     if gather is None or slice_ is None or gather.attrs.get("axis", 0) != 0:
         return None
-    indices, (table, row) = operand_of(slice_), (operand_of(gather).shape, value.shape)
-    places = [contents(input_) for input_ in slice_.inputs[1:]]
-    if table is None or row != (1, *table[1:]) or indices.shape is None or len(indices.shape) != 1:
+    indices, table = operand_of(slice_), operand_of(gather).shape
+    if table is None or value.shape != (1, *table[1:]) or not known(indices.shape) or len(indices.shape) != 1:
         return None
-    if len(places) > 3 and (places[3] is None or not np.array_equal(places[3], [1])):
+    begin, stop, *others = map(number, slice_.inputs[1:])
+    if begin is None or stop is None or others[1:] not in ([], [1]):
         return None
-    if indices.shape[0] is None or len(places) < 2 or any(place is None or place.size != 1 for place in places[:2]):
-        return None
-    start, end, _ = slice(*(int(place.item()) for place in places[:2] if place is not None)).indices(indices.shape[0])
+    start, end, _ = slice(int(begin), int(stop)).indices(indices.shape[0])
     return Bag(reduction, gather, indices, start, end) if start < end else None

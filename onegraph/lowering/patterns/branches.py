@@ -12,7 +12,7 @@ from ...opset.dtypes import DataType
 from ..emitter import Array, Emitter, Value, integers
 from ..layout import Order, moved
 from .norms import folded_norm
-from .table import again, known_inputs, made, rewrites
+from .table import again, ends_of, known_inputs, made, operand_of, rewrites
 
 F32 = DataType.f32
 PLAIN = ("data_format", "weights_format", "groups", "strides")
@@ -24,24 +24,21 @@ class Branch(NamedTuple):
     Attributes:
         src: the image.
         op: the Convolution; None if there is none.
-        factor, shift: what the normalization multiplies each channel by and then adds; None without one.
+        norm: what the normalization multiplies each channel by, and what it then adds; None without one.
     """
 
     src: LogicalTensor
     op: Op | None
-    factor: Array | None
-    shift: Array | None
+    norm: tuple[Array, Array] | None
 
 
 @rewrites("Add")
 def one_convolution(emit: Emitter, op: Op) -> Value | None:
     """The sum of two branches of one image as one Convolution, if the larger window covers the other one."""
-    if (
-        op.outputs[0].dtype is not F32
-        or len({input_.shape for input_ in (*op.inputs, *op.outputs) if input_ is not None}) > 1
-    ):
+    ends = ends_of(op)
+    if op.outputs[0].dtype is not F32 or len({end.shape for end in (*ends, *op.outputs)}) > 1:
         return None
-    branches = [branch_ for input_ in op.inputs if (branch_ := _branch(emit, input_)) is not None]
+    branches = [branch_ for end in ends if (branch_ := _branch(emit, end)) is not None]
     if len(branches) < 2 or _image(emit, branches[0]) != _image(emit, branches[1]):
         return None
     small, large = sorted(branches, key=lambda branch: 0 if branch.op is None else _weights(branch.op).size)
@@ -50,7 +47,7 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
     with np.errstate(all="ignore"):
         weights, bias = _arrays(large)
         weights = np.array(weights)
-        extra, shift = (_identity(small, large.op), small.shift) if small.op is None else _arrays(small)
+        extra, shift = _arrays(small) if small.norm is None or small.op is not None else _identity(small.norm, large.op)
         weights[place] += extra
         shifts = [shift_ for shift_ in (bias, shift) if shift_ is not None]
         total = [np.asarray(np.sum(shifts, axis=0), np.float32)] if shifts else []
@@ -60,21 +57,18 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
     return again(emit, large.op, [large.src, weights, *total])
 
 
-def _branch(emit: Emitter, value: LogicalTensor | None) -> Branch | None:
+def _branch(emit: Emitter, value: LogicalTensor) -> Branch | None:
     norm = made(emit, value, "BatchNormInference")
-    inner = value if norm is None else norm.inputs[0]
+    inner = value if norm is None else operand_of(norm)
     op = made(emit, inner, "Convolution")
     if op is not None and (known_inputs(op) is None or op.attrs.get("auto_pad", "none") != "none"):
         op = None
-    src = inner if op is None else op.inputs[0]
-    if src is None or (norm is None and op is None):
-        return None
+    src = inner if op is None else operand_of(op)
     if norm is None:
-        return Branch(src, op, None, None)
+        return None if op is None else Branch(src, op, None)
     factors = folded_norm(norm)
-    if factors is None or (op is None and norm.attrs.get("data_format", "NXC") != "NXC"):
-        return None
-    return Branch(src, op, *factors)
+    # Channels of images of a known rank are last.
+    return None if factors is None or src.shape is None else Branch(src, op, factors)
 
 
 def _image(emit: Emitter, branch: Branch) -> tuple[int, Order]:
@@ -103,7 +97,7 @@ def _place(small: Branch, op: Op) -> tuple[slice, ...] | None:
     window, steps = _window(op), integers(op, "dilations")
     inner, starts, dilations = (1,) * len(window), (0,) * len(window), steps
     if small.op is None:
-        if set(integers(op, "strides")) != {1} or op.attrs.get("data_format", "NXC") != "NXC":
+        if set(integers(op, "strides")) != {1}:
             return None
     else:
         if any(small.op.attrs.get(name) != op.attrs.get(name) for name in PLAIN):
@@ -128,20 +122,21 @@ def _arrays(branch: Branch) -> tuple[Array, Array | None]:
     constants = known_inputs(branch.op)
     assert constants is not None
     weights, bias = constants[0], constants[1] if len(constants) > 1 else None
-    if branch.factor is None or branch.shift is None:
+    if branch.norm is None:
         return weights, bias
+    factor, shift = branch.norm
     channels = (-1, *(1,) * (weights.ndim - 1)) if _is_oix(branch.op) else (-1,)
-    shift = branch.shift if bias is None else branch.shift + bias * branch.factor
-    return (weights * branch.factor.reshape(channels)).astype(np.float32), shift
+    shift = shift if bias is None else shift + bias * factor
+    return (weights * factor.reshape(channels)).astype(np.float32), shift
 
 
-def _identity(branch: Branch, op: Op) -> Array:
-    """Weights of a window of one element that multiply each channel by its factor."""
-    assert branch.factor is not None
+def _identity(norm: tuple[Array, Array], op: Op) -> tuple[Array, Array]:
+    """Weights of a window of one element that multiply each channel by its factor, and what is added."""
     weights = _weights(op)
     outputs, inputs = weights.shape[:2] if _is_oix(op) else weights.shape[:-3:-1]
     identity = np.zeros((outputs, inputs), np.float32)
     channels = np.arange(outputs)
-    identity[channels, channels % inputs] = branch.factor
+    identity[channels, channels % inputs] = norm[0]
     around = (1,) * (weights.ndim - 2)
-    return identity.reshape(*identity.shape, *around) if _is_oix(op) else identity.T.reshape(*around, *identity.T.shape)
+    shape = (*identity.shape, *around) if _is_oix(op) else (*around, *identity.T.shape)
+    return (identity if _is_oix(op) else identity.T).reshape(shape), norm[1]

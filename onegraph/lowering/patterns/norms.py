@@ -10,8 +10,9 @@ from ...arrays.mapped_files import give_back
 from ...ir.op import LogicalTensor, Op
 from ...opset.bodies.normalization import factor_and_shift
 from ...opset.dtypes import DataType
+from ...opset.shapes import known, known_dims
 from ..elementwise import binary
-from ..emitter import Array, Emitter, Value, integers, numbers
+from ..emitter import Array, Emitter, Value, integers, numbers, rank_of
 from ..movement import NATIVE, reshape
 from ..norms import group_norm, in_f32, rms_norm
 from .table import again, contents, either, known_inputs, made, number, operand_of, rewrites
@@ -27,7 +28,7 @@ def folded_norm(norm: Op) -> tuple[Array, Array] | None:
 def normalized_product(emit: Emitter, op: Op) -> Value | None:
     """A MatMul by known weights and the normalization behind it as one MatMul and an Add."""
     src, norm_factors = operand_of(op), folded_norm(op)
-    if norm_factors is None or src.shape is None or None in src.shape or op.outputs[0].dtype is not DataType.f32:
+    if norm_factors is None or not known(src.shape) or src.dtype is not DataType.f32:
         return None
     if op.attrs.get("data_format", "NXC") != "NXC" and len(src.shape) != 2:
         return None
@@ -39,7 +40,7 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
             inner, shifts = addend, [summand.value]
     product = made(emit, inner, "MatMul")
     constants = None if product is None else known_inputs(product)
-    if product is None or constants is None or constants[0].ndim != 2 or (inner.shape or ())[-1:] != factor.shape:
+    if product is None or constants is None or constants[0].ndim != 2 or known_dims(inner.shape)[-1:] != factor.shape:
         return None
     with np.errstate(all="ignore"):
         weights = constants[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
@@ -49,7 +50,7 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
     if not all(np.isfinite(array).all() for array in folded):
         return None
     normal = binary(emit, "Add", again(emit, product, [product.inputs[0], folded[0]]), folded[1])
-    return normal if view is None else reshape(emit, normal, [dim or 0 for dim in src.shape])
+    return normal if view is None else reshape(emit, normal, src.shape)
 
 
 @rewrites("Convolution", "MatMul")
@@ -62,7 +63,7 @@ def product_of_normal(emit: Emitter, op: Op) -> Value | None:
     folded = None if norm is None else folded_norm(norm)
     if norm is None or constants is None or folded is None or op.outputs[0].dtype is not DataType.f32:
         return None
-    if norm.attrs.get("data_format", "NXC") != "NXC" and len(norm.outputs[0].shape or ()) != 2:
+    if norm.attrs.get("data_format", "NXC") != "NXC" and rank_of(norm.outputs[0]) != 2:
         return None
     weights = _by_output(op, constants[0])
     if weights is None:
@@ -82,13 +83,12 @@ def product_of_normal(emit: Emitter, op: Op) -> Value | None:
 @rewrites("ReduceMean")
 def mean_of_normal(emit: Emitter, op: Op) -> Value | None:
     """The normalization of the mean over an image, instead of the mean of the normalized image."""
-    norm, result, axes = made(emit, op.inputs[0], "BatchNormInference"), op.outputs[0], op.attrs.get("axes")
-    shape = operand_of(op).shape
-    if norm is None or shape is None or not isinstance(axes, tuple) or len(op.inputs) > 1:
+    norm, rank, axes = made(emit, op.inputs[0], "BatchNormInference"), rank_of(operand_of(op)), op.attrs.get("axes")
+    if norm is None or rank is None or not isinstance(axes, tuple):
         return None
-    reduced = {int(str(axis)) % len(shape) for axis in axes}
-    is_last = norm.attrs.get("data_format", "NXC") == "NXC" and len(shape) - 1 not in reduced
-    if not reduced or not is_last or len(result.shape or ()) < 2:
+    reduced = {int(str(axis)) % rank for axis in axes}
+    is_last = norm.attrs.get("data_format", "NXC") == "NXC" and rank - 1 not in reduced
+    if not is_last or len(known_dims(op.outputs[0].shape)) < 2:
         return None
     return again(emit, norm, [again(emit, op, [norm.inputs[0]]), *norm.inputs[1:]])
 
@@ -116,11 +116,11 @@ def _as_given(op: Op, weights: Array) -> Array:
 
 def _last_axes(op: Op) -> int | None:
     """The first axis, counted from the end, of a ReduceMean over the last axes that keeps them; else None."""
-    shape, axes = operand_of(op).shape, op.attrs.get("axes")
-    if shape is None or not isinstance(axes, tuple) or not op.attrs.get("keep_dims") or len(op.inputs) > 1:
+    rank, axes = rank_of(operand_of(op)), op.attrs.get("axes")
+    if rank is None or not isinstance(axes, tuple) or not op.attrs.get("keep_dims"):
         return None
-    positive_axes, count = sorted(int(str(axis)) % len(shape) for axis in axes), len(axes)
-    return -count if positive_axes == [*range(len(shape) - count, len(shape))] else None
+    count = len(axes)
+    return -count if sorted(int(str(axis)) % rank for axis in axes) == [*range(rank - count, rank)] else None
 
 
 def _squared(emit: Emitter, value: Value) -> LogicalTensor | None:
@@ -193,8 +193,7 @@ def layer_norm(emit: Emitter, op: Op) -> Value | None:
             norm = made(emit, normal, "LayerNorm")
             if norm is None or len(norm.inputs) > 1:
                 continue
-            width = (norm.outputs[0].shape or (None,))[-1]
-            if gamma.shape == beta.shape == (width,):
+            if gamma.shape == beta.shape == known_dims(norm.outputs[0].shape)[-1:]:
                 attrs = {"epsilon": norm.attrs["epsilon"], "keep_stats": False}
                 return emit.op("LayerNorm", [operand_of(norm), *in_f32(emit, gamma, beta)], attrs)
     return None
@@ -207,7 +206,7 @@ def rms_norm_scaled(emit: Emitter, op: Op) -> Value | None:
         norm = made(emit, normal, "RMSNorm")
         if norm is None or len(norm.inputs) > 1 or norm.attrs["begin_norm_axis"] != -1:
             continue
-        if gamma.shape == (norm.outputs[0].shape or (None,))[-1:]:
+        if gamma.shape == known_dims(norm.outputs[0].shape)[-1:]:
             return rms_norm(emit, operand_of(norm), gamma, -1, float(str(norm.attrs["epsilon"])))
     return None
 
@@ -226,13 +225,12 @@ def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     if norm is None or inner is None or op.outputs[0].shape != operand_of(inner).shape:
         return None
     shape, rows = operand_of(inner).shape, inner.outputs[0].shape
-    if shape is None or rows is None or len(rows) != 3 or shape[0] != rows[0] or rows[1] != norm.attrs["groups"]:
+    if not known(shape) or not known(rows) or len(rows) != 3 or shape[0] != rows[0] or rows[1] != norm.attrs["groups"]:
         return None
     gamma, beta = (contents(input_) for input_ in norm.inputs[1:3])
-    channels = shape[1]
-    if gamma is None or beta is None or channels is None or rows[1] is None or channels % rows[1]:
+    if gamma is None or beta is None or shape[1] % rows[1]:
         return None
-    group_channels = channels // rows[1]
+    group_channels = shape[1] // rows[1]
     spread = [np.repeat(np.asarray(vector), group_channels) for vector in (gamma, beta)]
     return group_norm(emit, operand_of(inner), spread[0], spread[1], rows[1], float(str(norm.attrs["epsilon"])))
 
@@ -246,7 +244,7 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
             norm = made(emit, normal, "GroupNorm")
             if norm is None or not (_holds(norm.inputs[1], 1) and _holds(norm.inputs[2], 0)):
                 continue
-            rank = len(norm.outputs[0].shape or ())
+            rank = len(known_dims(norm.outputs[0].shape))
             axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
             if all(_is_channels(parameter, norm.outputs[0], axis) for parameter in (gamma, beta)):
                 vectors = [reshape(emit, _known(parameter), numbers(-1)) for parameter in (gamma, beta)]
@@ -256,8 +254,8 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
 
 def _is_channels(vector: LogicalTensor, image: LogicalTensor, axis: int) -> bool:
     """Whether a tensor broadcasts to an image with one element for each channel."""
-    shape, vector_shape = image.shape or (), vector.shape
-    if vector_shape is None or len(vector_shape) > len(shape):
+    shape, vector_shape = known_dims(image.shape), vector.shape
+    if vector_shape is None:
         return False
     channel_shape = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
     return (1,) * (len(shape) - len(vector_shape)) + vector_shape == channel_shape
@@ -281,7 +279,7 @@ def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
         constants = [] if norm is None else [contents(input_) for input_ in (*norm.inputs[1:3], factor)]
         if norm is None or any(constant is None for constant in constants):
             continue
-        rank, inner = len(normal.shape or ()), norm.attrs.get("data_format", "NXC") == "NCX"
+        rank, inner = len(known_dims(normal.shape)), norm.attrs.get("data_format", "NXC") == "NCX"
         gamma, beta, vector = (np.asarray(constant) for constant in constants)
         channel_shapes = [(gamma.size, *(1,) * (rank - 2)), (1, gamma.size, *(1,) * (rank - 2))]
         if not inner:

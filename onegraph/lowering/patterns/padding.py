@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ir.op import LogicalTensor, Op
-from ..emitter import Array, Emitter, Value, integers, shape_of
+from ...opset.shapes import known, known_dims
+from ..emitter import Array, Emitter, Value, integers, rank_of
 from ..movement import transpose
-from .table import again, contents, made, rewrites
+from .table import again, contents, made, operand_of, rewrites
 
 # What each op takes for the elements of its padding.
 OUTSIDE = {"Convolution": 0.0, "MaxPool": -math.inf}
@@ -48,10 +49,9 @@ def _window(op: Op) -> Array | None:
         sizes = integers(op, "kernel")
     else:
         shape = None if op.inputs[1] is None else op.inputs[1].shape
-        if shape is None or None in shape:
+        if not known(shape):
             return None
-        dims = tuple(dim or 0 for dim in shape)
-        sizes = dims[2:] if op.attrs.get("weights_format", "XIO") == "OIX" else dims[:-2]
+        sizes = shape[2:] if op.attrs.get("weights_format", "XIO") == "OIX" else shape[:-2]
     dilations = integers(op, "dilations") if "dilations" in op.attrs else (1,) * len(sizes)
     return (np.array(sizes) - 1) * dilations + 1
 
@@ -59,16 +59,15 @@ def _window(op: Op) -> Array | None:
 def _padded(emit: Emitter, value: LogicalTensor, outside: float) -> Padded | None:
     """The image that a larger one was made of by adding ``outside``; None for other tensors."""
     op = made(emit, value, "StaticTranspose", "Concat", "Pad")
-    if op is None or value.shape is None:
+    if op is None:
         return None
     if op.kind == "StaticTranspose":
-        order, src = integers(op, "order"), op.inputs[0]
-        outer = None if src is None else _padded(emit, src, outside)
+        order, outer = integers(op, "order"), _padded(emit, operand_of(op), outside)
         return None if outer is None else Padded(transpose(emit, outer.image, order), outer.added[:, [*order]])
     step = _joined(op, outside) if op.kind == "Concat" else _extended(op, outside)
-    if step is None or not isinstance(step.image, LogicalTensor):
-        return step
-    before = _padded(emit, step.image, outside)
+    if step is None:
+        return None
+    before = _padded(emit, emit.tensor(step.image), outside)
     return step if before is None else Padded(before.image, before.added + step.added)
 
 
@@ -79,20 +78,21 @@ def _joined(op: Op, outside: float) -> Padded | None:
     if len(places) != 1 or any(constant is not None and not (constant == outside).all() for constant in constants):
         return None
     (place,) = places
-    image = op.inputs[place]
-    if image is None or (shape := shape_of(image)) is None:
+    image = operand_of(op, place)
+    rank = rank_of(image)
+    if rank is None:
         return None
-    added, axis = np.zeros((2, len(shape)), np.int64), int(str(op.attrs["axis"])) % len(shape)
-    for end, side in enumerate((constants[:place], constants[place + 1 :])):
-        added[end, axis] = sum(constant.shape[axis] for constant in side if constant is not None)
+    added, axis = np.zeros((2, rank), np.int64), int(str(op.attrs["axis"])) % rank
+    sizes = [known_dims(operand_of(op, number).shape)[axis] for number in range(len(constants))]
+    added[:, axis] = sum(sizes[:place]), sum(sizes[place + 1 :])
     return Padded(image, added)
 
 
 def _extended(op: Op, outside: float) -> Padded | None:
     """The tensor that a Pad adds nothing but ``outside`` to."""
-    image, pads = op.inputs[0], contents(op.inputs[1])
+    pads = contents(op.inputs[1])
     number = contents(op.inputs[2]) if len(op.inputs) > 2 else np.zeros(1)
     is_constant = op.attrs.get("mode", "constant") == "constant"
-    if image is None or pads is None or number is None or not is_constant or pads.min() < 0:
+    if pads is None or number is None or not is_constant or pads.min() < 0:
         return None
-    return Padded(image, pads.reshape(2, -1)) if (number == outside).all() else None
+    return Padded(operand_of(op), pads.reshape(2, -1)) if (number == outside).all() else None

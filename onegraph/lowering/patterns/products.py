@@ -10,9 +10,9 @@ import numpy as np
 
 from ...ir.op import LogicalTensor, Op
 from ...opset.kinds import ARITHMETIC
-from ...opset.shapes import known_dims
+from ...opset.shapes import known, known_dims
 from ..elementwise import binary
-from ..emitter import Emitter, Value
+from ..emitter import Emitter, Value, rank_of
 from ..movement import NATIVE, reshape, transpose
 from .table import again, either, listed, made, number, operand_of, rewrites
 
@@ -46,49 +46,41 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
 @rewrites("MatMul")
 def two_axes_of_batches(emit: Emitter, op: Op) -> Value | None:
     """Products of which a reshape joined the batches and the heads, on both axes, as the library fuses attention."""
-    shape, sources = op.outputs[0].shape, list[LogicalTensor]()
+    sources = list[LogicalTensor]()
     heads, of_groups = set[tuple[int, ...]](), set[tuple[int, ...]]()
-    for operand in op.inputs:
-        narrow = None if operand is None else operand.shape
-        if operand is None or narrow is None or len(narrow) != 3 or None in narrow:
+    for place in range(len(op.inputs)):
+        operand = operand_of(op, place)
+        narrow, joined = operand.shape, made(emit, operand, "StaticReshape")
+        if not known(narrow) or len(narrow) != 3:
             return None
-        joined = made(emit, operand, "StaticReshape")
         source = operand if joined is None else operand_of(joined)
         wide = source.shape
-        if wide is None or None in wide or len(wide) not in (4, 5) or wide[-2:] != narrow[1:]:
+        if not known(wide) or len(wide) not in (4, 5) or wide[-2:] != narrow[1:]:
             sources.append(operand)
             continue
         sources.append(source)
-        batch, *own = known_dims(wide[:-2])
+        batch, *own = wide[:-2]
         (heads if len(wide) == 4 else of_groups).add((batch, math.prod(own)))
     batch_axes = heads | of_groups
     # Keys that are repeated for the heads of a group have an axis for these. Of queries, the reshape may be elsewhere.
-    is_whole = len(op.inputs) == 2 and shape is not None and None not in shape and len(batch_axes) == 1
-    if shape is None or not is_whole or (not of_groups and any(len(source.shape or ()) != 4 for source in sources)):
+    if len(batch_axes) != 1 or (not of_groups and any(rank_of(source) != 4 for source in sources)):
         return None
     (own_heads,) = batch_axes
     fours = [
         source
-        if len(source.shape or ()) == 4
+        if rank_of(source) == 4
         else emit.tensor(reshape(emit, source, (*own_heads, *known_dims(source.shape)[-2:])))
         for source in sources
     ]
-    product = again(emit, op, fours)
-    return reshape(emit, product, [dim or 0 for dim in shape])
+    return reshape(emit, again(emit, op, fours), known_dims(op.outputs[0].shape))
 
 
 @rewrites(*ARITHMETIC)
 def broadcast(emit: Emitter, op: Op) -> Value | None:
     """An op that broadcasts needs no Expand before it."""
     for index, operand in enumerate(op.inputs):
-        wide, operand_, shape = made(emit, operand, "Expand"), op.inputs[1 - index], op.outputs[0].shape
-        if (
-            wide is not None
-            and operand_ is not None
-            and shape is not None
-            and operand_.shape == shape
-            and None not in shape
-        ):
+        wide, operand_ = made(emit, operand, "Expand"), operand_of(op, 1 - index)
+        if wide is not None and known(operand_.shape) and operand_.shape == op.outputs[0].shape:
             inputs = [operand_of(wide), operand_] if index == 0 else [operand_, operand_of(wide)]
             return binary(emit, op.kind, inputs[0], inputs[1])
     return None
@@ -109,6 +101,6 @@ def replaced_nan(emit: Emitter, op: Op) -> Value | None:
     """Where(IsNaN(x), value, x), which exporters write behind each masked SoftMax."""
     test = made(emit, op.inputs[0], "IsNaN")
     value, src = op.inputs[1], op.inputs[2]
-    if test is None or value is None or test.inputs[0] is not src or number(value) is None:
+    if test is None or test.inputs[0] is not src or number(value) is None:
         return None
     return emit.op("ReplaceNaN", [src, value])

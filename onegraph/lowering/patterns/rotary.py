@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...ir.op import LogicalTensor, Op
-from ..emitter import Emitter, Value
+from ...opset.shapes import known, known_dims
+from ..emitter import Emitter, Value, rank_of
 from ..movement import NATIVE
 from ..rotary import rotated
-from .table import contents, either, made, number, rewrites
+from .table import either, ends_of, made, number, operand_of, rewrites
 
 _Part = tuple[LogicalTensor, int, int, int]  # see `_part`
 
@@ -34,9 +35,10 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
         if first is None or second is None:
             continue
         for pairs, sin in either(second):
-            pairing = _source(emit, pairs)
-            cos = next((operand_ for value, operand_ in either(first) if pairing and value is pairing.src), None)
-            if pairing is not None and cos is not None and _fit(pairing.src, cos, sin):
+            if (pairing := _source(emit, pairs)) is None:
+                continue
+            cos = next((operand_ for value, operand_ in either(first) if value is pairing.src), None)
+            if cos is not None and _fit(pairing.src, cos, sin):
                 return rotated(emit, pairing.src, cos, sin, interleaved=pairing.interleaved, whole=True)
     return None
 
@@ -44,8 +46,7 @@ def spelled_out(emit: Emitter, op: Op) -> Value | None:
 @rewrites("Concat", of_known_dims=True)
 def in_halves(emit: Emitter, op: Op) -> Value | None:
     """concat(a * cos - b * sin, b * cos + a * sin) of the halves a, b of a tensor; or turned numbers and the others."""
-    shape = op.outputs[0].shape
-    if shape is None or len(shape) != 4 or len(op.inputs) != 2 or op.attrs.get("axis") not in (-1, 3):
+    if rank_of(op.outputs[0]) != 4 or len(op.inputs) != 2 or op.attrs.get("axis") not in (-1, 3):
         return None
     rotation = _turned_by(emit, op, is_near=False)
     return _partly(emit, op) if rotation is None else rotation
@@ -54,8 +55,8 @@ def in_halves(emit: Emitter, op: Op) -> Value | None:
 @rewrites("StaticReshape", of_known_dims=True)
 def in_neighbours(emit: Emitter, op: Op) -> Value | None:
     """The same of neighbours a, b, whose results are stacked."""
-    joined, shape = _stacked(emit, op.outputs[0]), op.outputs[0].shape
-    return None if joined is None or shape is None or len(shape) != 4 else _turned_by(emit, joined, is_near=True)
+    joined = _stacked(emit, op.outputs[0])
+    return None if joined is None or rank_of(op.outputs[0]) != 4 else _turned_by(emit, joined, is_near=True)
 
 
 def _turned_by(emit: Emitter, op: Op, is_near: bool) -> Value | None:
@@ -64,20 +65,17 @@ def _turned_by(emit: Emitter, op: Op, is_near: bool) -> Value | None:
     difference, total = made(emit, real, "Subtract"), made(emit, imaginary, "Add")
     if difference is None or total is None:
         return None
-    products = [made(emit, value, "Multiply") for value in (*difference.inputs, *total.inputs)]
-    if None in products:
+    made_products = [made(emit, value, "Multiply") for value in (*difference.inputs, *total.inputs)]
+    products = [product for product in made_products if product is not None]
+    if len(products) < len(made_products):
         return None
-    for a, cos in either(products[0]):  # type: ignore[arg-type]
-        for b, sin in either(products[1]):  # type: ignore[arg-type]
+    for a, cos in either(products[0]):
+        for b, sin in either(products[1]):
             parts = [_part(emit, value) for value in (a, b)]
             if parts[0] is None or parts[1] is None or parts[0][0] is not parts[1][0]:
                 continue
             src = parts[0][0]
-            terms = {
-                frozenset([value.id for value in product.inputs if value is not None])
-                for product in products[2:]
-                if product
-            }
+            terms = {frozenset([end.id for end in ends_of(one)]) for one in products[2:]}
             is_turned = terms == {frozenset([b.id, cos.id]), frozenset([a.id, sin.id])}
             if is_turned and _is_pair(src, parts[0], parts[1], is_near) and _fit(src, cos, sin, numbers=2):
                 return rotated(emit, src, cos, sin, interleaved=is_near)
@@ -89,8 +87,8 @@ def _partly(emit: Emitter, op: Op) -> Value | None:
     turned, rest = made(emit, op.inputs[0], "Rotary"), _part(emit, op.inputs[1])
     if turned is None or rest is None or len(turned.inputs) != 3:
         return None
-    first, (src, begin, end, step) = _part(emit, turned.inputs[0]), rest
-    if first is None or src.shape is None or first != (src, 0, begin, 1) or (end, step) != (src.shape[-1], 1):
+    src, begin, end, step = rest
+    if _part(emit, turned.inputs[0]) != (src, 0, begin, 1) or (end, step) != (known_dims(src.shape)[-1], 1):
         return None
     flags = {name: bool(turned.attrs.get(name)) for name in ("interleaved", "whole")}
     return emit.op("Rotary", [src, *turned.inputs[1:]], flags)
@@ -114,7 +112,7 @@ def _source(emit: Emitter, value: LogicalTensor) -> _Turned | None:
 
 def _is_pair(src: LogicalTensor, first: _Part, second: _Part, is_near: bool) -> bool:
     """Whether two parts are the first and the second numbers of the pairs of a tensor."""
-    size = (src.shape or (0,))[-1] or 0
+    size = known_dims(src.shape)[-1]
     ends = ((0, size, 2), (1, size, 2)) if is_near else ((0, size // 2, 1), (size // 2, size, 1))
     return (first[1:], second[1:]) == ends
 
@@ -122,22 +120,21 @@ def _is_pair(src: LogicalTensor, first: _Part, second: _Part, is_near: bool) -> 
 def _stacked(emit: Emitter, value: LogicalTensor) -> Op | None:
     """The Concat of two tensors along a further, last axis, which a reshape joins with the one before."""
     joined = made(emit, value, "StaticReshape", "Reshape")
-    source = None if joined is None else joined.inputs[0]
-    concat = made(emit, source, "Concat")
-    if concat is None or source is None or source.shape is None or value.shape is None or len(concat.inputs) != 2:
+    concat = None if joined is None else made(emit, joined.inputs[0], "Concat")
+    shape = None if concat is None else concat.outputs[0].shape
+    if concat is None or shape is None or len(shape) != 5 or len(concat.inputs) != 2:
         return None
-    *rows, size, count = source.shape
-    is_last = concat.attrs.get("axis") in (-1, len(source.shape) - 1) and count == 2 and size is not None
-    return concat if is_last and value.shape == (*rows, 2 * (size or 0)) else None
+    is_last = concat.attrs.get("axis") in (-1, 4) and shape[4] == 2
+    return concat if is_last and value.shape == (*shape[:3], 2 * known_dims(shape)[3]) else None
 
 
 def _apart(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
     """The tensor that got a further, last axis; None for others."""
     op = made(emit, value, "Unsqueeze", "StaticReshape", "Reshape")
-    source = None if op is None else op.inputs[0]
-    if value is None or source is None or source.shape is None or value.shape != (*source.shape, 1):
+    if op is None:
         return None
-    return source
+    source = operand_of(op)
+    return None if source.shape is None or op.outputs[0].shape != (*source.shape, 1) else source
 
 
 def _negated(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None:
@@ -154,16 +151,14 @@ def _negated(emit: Emitter, value: LogicalTensor | None) -> LogicalTensor | None
 def _part(emit: Emitter, value: LogicalTensor | None) -> _Part | None:
     """The tensor of whose last axis a value is a part, where the part begins and ends, and its step."""
     op = made(emit, value, "Slice")
-    src = None if op is None else op.inputs[0]
-    if op is None or src is None or src.shape is None or src.shape[-1] is None:
+    if op is None or len(op.inputs) < 4:
         return None
-    constants = [contents(input_) for input_ in op.inputs[1:]]
-    if len(constants) < 3 or any(array is None or array.size != 1 for array in constants):
+    src, places = operand_of(op), [number(input_) for input_ in op.inputs[1:]]
+    dims = known_dims(src.shape)
+    if not any(dims[-1:]) or None in places or places[2] not in (-1, len(dims) - 1):
         return None
-    start, end, axis, *step = (int(array.reshape(-1)[0]) for array in constants if array is not None)
-    if axis not in (-1, len(src.shape) - 1) or step not in ([], [1], [2]):
-        return None
-    return src, *slice(start, end, *step).indices(src.shape[-1])
+    start, end, _, *step = (int(place) for place in places if place is not None)
+    return src, *slice(start, end, *step).indices(dims[-1])
 
 
 def _fit(src: LogicalTensor, cos: LogicalTensor, sin: LogicalTensor, numbers: int = 1) -> bool:
@@ -171,10 +166,11 @@ def _fit(src: LogicalTensor, cos: LogicalTensor, sin: LogicalTensor, numbers: in
 
     ``numbers``: the numbers of the source for each angle.
     """
-    shape = src.shape
-    if shape is None or len(shape) != 4 or cos.shape != sin.shape or cos.shape is None or len(cos.shape) != 4:
+    shape, angles = src.shape, cos.shape
+    assert shape is not None  # the source has parts
+    if not known(angles) or angles != sin.shape or not len(shape) == len(angles) == 4:
         return False
-    if cos.dtype is not src.dtype or sin.dtype is not src.dtype or numbers * (cos.shape[-1] or 0) != shape[-1]:
+    if {cos.dtype, sin.dtype} != {src.dtype}:
         return False
-    pairs = zip(cos.shape[:3], shape[:3], strict=True)
-    return all(dim == 1 or (dim is not None and dim == size) for dim, size in pairs)
+    pairs = zip(angles[:3], shape[:3], strict=True)
+    return numbers * angles[-1] == shape[-1] and all(dim in (1, size) for dim, size in pairs)

@@ -55,17 +55,21 @@ def contents(value: Value | None) -> Array | None:
 
 def known_inputs(op: Op) -> list[Array] | None:
     """All inputs of an op but the first, if they are known."""
-    arrays = [input_.value for input_ in op.inputs[1:] if input_ is not None]
+    arrays = [contents(input_) for input_ in op.inputs[1:]]
     constants = [array for array in arrays if array is not None]
     return constants if len(constants) == len(arrays) else None
 
 
+def ends_of(op: Op) -> tuple[LogicalTensor, LogicalTensor]:
+    """The two inputs of an op."""
+    return operand_of(op), operand_of(op, 1)
+
+
 def either(op: Op) -> Iterator[tuple[LogicalTensor, LogicalTensor]]:
     """The two inputs of an op in both orders."""
-    first, second = op.inputs[0], op.inputs[1]
-    if first is not None and second is not None:
-        yield first, second
-        yield second, first
+    first, second = ends_of(op)
+    yield first, second
+    yield second, first
 
 
 def made(emit: Emitter, value: Value | None, *kinds: str) -> Op | None:

@@ -20,10 +20,11 @@ from ...opset.kinds import (
     in_category,
     with_attribute,
 )
+from ...opset.shapes import known, known_dims
 from ..emitter import Emitter, Value, integers, numbers
 from ..layout import Order, inverse, moved
 from ..movement import reshape, transpose
-from .table import again, made, operand_of, rewrites
+from .table import again, contents, ends_of, made, operand_of, rewrites
 
 # Ops over images, whose channels lie where data_format says, with one result. Their first inputs are images.
 IMAGES = with_attribute("data_format") - in_category("binary") - {"GroupNorm"}
@@ -35,7 +36,7 @@ def channels_last(emit: Emitter, op: Op) -> Value | None:
     """Run an op over (N, C, X) as the op over (N, X, C)."""
     count = sum(port.name in ("src", "diff_dst") for port in BASE[op.kind].inputs)
     images = [input_ for input_ in op.inputs[:count] if input_ is not None]
-    rank = len(images[0].shape or ()) if images else 0
+    rank = sum(len(known_dims(image.shape)) for image in images[:1])
     if op.attrs.get("data_format") != "NCX" or rank < 3:
         return None
     order = (0, *range(2, rank), 1)
@@ -96,7 +97,7 @@ def behind_prelu(emit: Emitter, op: Op) -> Value | None:
     inner = moved(emit, op.inputs[0])
     if inner is None or op.attrs.get("per_channel_broadcast"):
         return None
-    slope = _untransposed(emit, op.inputs[1], inner[1])
+    slope = _untransposed(emit, operand_of(op, 1), inner[1])
     return None if slope is None else transpose(emit, again(emit, op, [inner[0], slope]), inner[1])
 
 
@@ -106,25 +107,25 @@ def behind_binary(emit: Emitter, op: Op) -> Value | None:
     order = next((moved_input[1] for input_ in op.inputs if (moved_input := moved(emit, input_))), None)
     if order is None:
         return None
-    inner = [_untransposed(emit, input_, order) for input_ in op.inputs]
+    inner = [_untransposed(emit, end, order) for end in ends_of(op)]
     return None if any(operand is None for operand in inner) else transpose(emit, again(emit, op, inner), order)
 
 
-def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> Value | None:
+def _untransposed(emit: Emitter, value: LogicalTensor, order: Order) -> Value | None:
     """What a transpose with this order makes the value of; None if that needs a copy."""
-    if value is None or value.shape is None:
+    if value.shape is None:
         return None
     inner = moved(emit, value)
     if inner is not None and inner[1] == order:
         return inner[0]
-    if len(value.shape) > len(order) or None in value.shape:
+    if len(value.shape) > len(order) or not known(value.shape):
         return None
     if not value.shape:
         return value
-    op = emit.maker(value)
-    if op is not None and op.kind in ARITHMETIC and all(map(_is_constant_or_one, op.inputs)):
-        return again(emit, op, [_untransposed(emit, input_, order) for input_ in op.inputs])
-    full = (1,) * (len(order) - len(value.shape)) + tuple(dim or 0 for dim in value.shape)
+    op = made(emit, value, *ARITHMETIC)
+    if op is not None and all(map(_is_constant_or_one, ends_of(op))):
+        return again(emit, op, [_untransposed(emit, end, order) for end in ends_of(op)])
+    full = (1,) * (len(order) - len(value.shape)) + value.shape
     if value.value is not None:
         return np.ascontiguousarray(value.value.reshape(full).transpose(inverse(order)))
     back = inverse(order)
@@ -132,9 +133,9 @@ def _untransposed(emit: Emitter, value: LogicalTensor | None, order: Order) -> V
     return reshape(emit, value, [full[axis] for axis in back]) if wide == sorted(wide) else None
 
 
-def _is_constant_or_one(value: LogicalTensor | None) -> bool:
+def _is_constant_or_one(value: LogicalTensor) -> bool:
     """Whether a tensor is known or has one element without axes, so that transposing what it makes moves nothing."""
-    return value is not None and (value.value is not None or value.shape == ())
+    return value.value is not None or value.shape == ()
 
 
 @rewrites("Concat", early=True, of_known_dims=True)
@@ -156,7 +157,7 @@ def behind_concat(emit: Emitter, op: Op) -> Value | None:
 def behind_reduction(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a reduction."""
     moved_input = moved(emit, op.inputs[0])
-    if moved_input is None or "axes" not in op.attrs or any(input_ is not None for input_ in op.inputs[1:]):
+    if moved_input is None or "axes" not in op.attrs:
         return None
     src, order = moved_input
     if not all(-len(order) <= axis < len(order) for axis in integers(op, "axes")):  # of an unknown rank
@@ -187,7 +188,7 @@ def behind_softmax(emit: Emitter, op: Op) -> Value | None:
 def behind_slice(emit: Emitter, op: Op) -> Value | None:
     """Transpose behind a Slice along known axes."""
     inner = moved(emit, op.inputs[0])
-    axes = op.inputs[3].value if len(op.inputs) > 3 and op.inputs[3] is not None else None
+    axes = contents((*op.inputs, None)[3])
     if inner is None or axes is None:
         return None
     along = numbers(*[inner[1][int(axis)] for axis in axes.tolist()])

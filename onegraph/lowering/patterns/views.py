@@ -9,12 +9,11 @@ import numpy as np
 
 from ..._util.open_sizes import is_open
 from ...ir.op import LogicalTensor, Op
-from ...opset.shapes import known
-from ...opset.signature import Shape
+from ...opset.shapes import known, known_dims
 from ..emitter import Array, Emitter, Value, integers, numbers
 from ..layout import inverse
 from ..movement import reshape, slice_, squeeze, transpose
-from .table import again, made, number, operand_of, rewrites
+from .table import again, contents, ends_of, made, number, operand_of, rewrites
 
 Atom = tuple[int, int]  # size and stride
 
@@ -43,50 +42,50 @@ def _side_by_side(
     if part is None or len(run) == 1:
         return run
     src, *ends = part
-    if src.shape is not None and ends == [0, src.shape[axis]]:
+    if ends == [0, known_dims(src.shape)[axis]]:
         return [src]
     return run if is_open(ends) else [slice_(emit, src, [ends[0]], [ends[1]], [axis], [1])]
 
 
 def _part(emit: Emitter, value: LogicalTensor | None, axis: int) -> tuple[LogicalTensor, int, int] | None:
     """The tensor that a Slice along one axis takes a part of, and where the part begins and ends."""
-    op = emit.maker(value)
-    if op is None or op.kind != "Slice" or len(op.inputs) < 4 or value is None or value.shape is None:
+    op = made(emit, value, "Slice")
+    if op is None or len(op.inputs) < 4:
         return None
-    src, size = op.inputs[0], value.shape[axis]
-    if src is None or src.shape is None or size is None or (total := src.shape[axis]) is None:
+    src, dims = operand_of(op), known_dims(op.outputs[0].shape)
+    if not any(dims[axis:][:1]):
         return None
     start, _, along, step = (*[number(input_) for input_ in op.inputs[1:]], 1.0)[:4]
-    if start is None or along is None or step != 1 or int(along) % len(src.shape) != axis % len(src.shape):
+    if start is None or along is None or step != 1 or int(along) % len(dims) != axis % len(dims):
         return None
+    total = known_dims(src.shape)[axis]
     first = min(max(int(start) + (total if start < 0 else 0), 0), total)
-    return src, first, first + size
+    return src, first, first + dims[axis]
 
 
 @rewrites("Gather", of_known_dims=True)
 def one_slice(emit: Emitter, op: Op) -> Value | None:
     """A Gather with known indices that count up as a Slice, which is a view."""
-    src, indices = op.inputs[0], op.inputs[1]
-    if src is None or indices is None or indices.value is None or not indices.value.size or src.shape is None:
+    src, indices = operand_of(op), contents(op.inputs[1])
+    if indices is None or not indices.size or not known(src.shape):
         return None
     shape, axis = src.shape, int(str(op.attrs.get("axis", 0))) % len(src.shape)
-    size, count = shape[axis], indices.value.size
-    if None in shape or size is None or is_open((size,)):  # a Slice, once the size is known
+    size, count = shape[axis], indices.size
+    if is_open((size,)):  # a Slice, once the size is known
         return None
-    places = indices.value.reshape(-1).astype(np.int64)
+    places = indices.reshape(-1).astype(np.int64)
     first = int(places[0]) + (size if places[0] < 0 else 0)
     if not 0 <= first <= size - count or not np.isin(np.arange(first, first + count) - places, (0, size)).all():
         return None
     part = slice_(emit, src, [first], [first + count], [axis], [1])
-    dims = (*shape[:axis], *indices.value.shape, *shape[axis + 1 :])
-    return reshape(emit, part, [dim or 0 for dim in dims])
+    return reshape(emit, part, [*shape[:axis], *indices.shape, *shape[axis + 1 :]])
 
 
 @rewrites("GatherND")
 def of_one_axis(emit: Emitter, op: Op) -> Value | None:
     """A GatherND whose indices name places along the first axis alone as a Gather."""
-    src, indices = op.inputs[0], op.inputs[1]
-    if src is None or indices is None or not indices.shape or indices.shape[-1] != 1 or op.attrs.get("batch_dims"):
+    src, indices = ends_of(op)
+    if not indices.shape or indices.shape[-1] != 1 or op.attrs.get("batch_dims"):
         return None
     places = squeeze(emit, indices, [-1]) if indices.value is None else indices.value[..., 0].astype(np.int64)
     return emit.op("Gather", [src, places], {"axis": 0})
@@ -95,18 +94,16 @@ def of_one_axis(emit: Emitter, op: Op) -> Value | None:
 @rewrites("GatherElements", of_known_dims=True)
 def from_a_row(emit: Emitter, op: Op) -> Value | None:
     """A GatherElements with known indices as a Gather from the elements in a row, whose places are computed once."""
-    src, indices = op.inputs[0], op.inputs[1]
-    if src is None or indices is None or indices.value is None or src.shape is None or None in src.shape:
+    src, indices = operand_of(op), contents(op.inputs[1])
+    if indices is None or not known(src.shape) or is_open(src.shape):  # the places are computed once sizes are known
         return None
-    if is_open(src.shape):  # the places are computed once the sizes are known
+    shape, axis = src.shape, int(str(op.attrs.get("axis", 0))) % len(src.shape)
+    at = indices.astype(np.int64)
+    at = np.where(at < 0, at + shape[axis], at)
+    if not at.size or at.min() < 0 or at.max() >= shape[axis]:
         return None
-    shape, axis = _dims(src.shape), int(str(op.attrs.get("axis", 0))) % len(src.shape)
-    known = indices.value.astype(np.int64)
-    known = np.where(known < 0, known + shape[axis], known)
-    if not known.size or known.min() < 0 or known.max() >= shape[axis]:
-        return None
-    axes: list[Array] = [*np.indices(known.shape, sparse=True)]
-    axes[axis] = known
+    axes: list[Array] = [*np.indices(at.shape, sparse=True)]
+    axes[axis] = at
     places: Array = np.asarray(np.ravel_multi_index(tuple(np.broadcast_arrays(*axes)), shape))
     return emit.op("Gather", [reshape(emit, src, numbers(-1)), places], {"axis": 0})
 
@@ -119,11 +116,11 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
     while last is not None and last.kind in ("StaticReshape", "StaticTranspose"):
         chain.insert(0, last)
         last = emit.maker(last.inputs[0])
-    base = chain[0].inputs[0]
-    sizes = [input_.shape for step in chain for input_ in (*step.inputs, *step.outputs) if input_ is not None]
-    if len(chain) == 1 or base is None or any(size is None or not size or None in size or 0 in size for size in sizes):
+    base = operand_of(chain[0])
+    shapes = [base.shape, *(step.outputs[0].shape for step in chain)]
+    if len(chain) == 1 or any(not known(shape) or 0 in shape for shape in shapes):
         return None
-    axes = _axes(_dims(base.shape), chain)
+    axes = _axes(known_dims(base.shape), chain)
     if axes is None:
         return None
     # The axes in the order of their strides; one of size 1 stays before the axis that it precedes.
@@ -140,17 +137,16 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
 def before_a_join(emit: Emitter, op: Op) -> Value | None:
     """A transpose before the reshape that joins transposed axes: the copy for that reshape then does both."""
     joined = made(emit, op.inputs[0], "StaticReshape")
-    inner = None if joined is None else made(emit, joined.inputs[0], "StaticTranspose")
-    if joined is None or inner is None:
+    if joined is None or made(emit, joined.inputs[0], "StaticTranspose") is None:
         return None
-    apart, together, dst = inner.outputs[0].shape, joined.outputs[0].shape, op.outputs[0].shape
-    if not (known(apart) and known(together) and known(dst)):
+    apart, dst = operand_of(joined), known_dims(op.outputs[0].shape)
+    if not known(apart.shape) or not prod(dst):
         return None
-    axes = _joined(_dims(apart), _dims(together)) if prod(_dims(dst)) else None
+    axes = _joined(apart.shape, known_dims(joined.outputs[0].shape))
     if axes is None:
         return None
     order = [axis for place in integers(op, "order") for axis in axes[place]]
-    return reshape(emit, transpose(emit, operand_of(joined), order), _dims(dst))
+    return reshape(emit, transpose(emit, apart, order), dst)
 
 
 def _joined(apart: Sequence[int], together: Sequence[int]) -> list[list[int]] | None:
@@ -167,10 +163,6 @@ def _joined(apart: Sequence[int], together: Sequence[int]) -> list[list[int]] | 
     return [*axes[:-1], axes[-1] + rest[::-1]] if axes else None  # what is left has size 1
 
 
-def _dims(shape: Shape) -> list[int]:
-    return [dim or 0 for dim in shape or ()]
-
-
 def _axes(shape: Sequence[int], chain: Sequence[Op]) -> list[Atom] | None:
     """Size and stride of each axis that the ops make of a dense tensor of this shape; None if that needs a copy."""
     axes = [[(dim, prod(shape[place + 1 :]))] for place, dim in enumerate(shape)]
@@ -178,12 +170,12 @@ def _axes(shape: Sequence[int], chain: Sequence[Op]) -> list[Atom] | None:
         if op.kind == "StaticTranspose":
             axes = [axes[axis] for axis in integers(op, "order")]
             continue
-        cut = _cut([atom for axis in axes for atom in axis if atom[0] != 1], _dims(op.outputs[0].shape))
+        cut = _cut([atom for axis in axes for atom in axis if atom[0] != 1], known_dims(op.outputs[0].shape))
         if cut is None:
             return None
         axes = cut
-    whole = [_whole(axis) for axis in axes]
-    return None if None in whole else [atom for atom in whole if atom is not None]
+    whole = [atom for axis in axes if (atom := _whole(axis)) is not None]
+    return whole if len(whole) == len(axes) else None
 
 
 def _cut(atoms: Sequence[Atom], sizes: Sequence[int]) -> list[list[Atom]] | None:
