@@ -120,6 +120,8 @@ class _Body:
 
 def loop_of_bags(emit: Emitter, body: DataGraph, captured: Sequence[Value], trips: Value) -> Value | None:
     """The result of a loop of which each iteration reduces one bag of rows of a table; None for other loops."""
+    if "i" not in body.inputs:
+        return None
     inside = _Body(body, captured)
     reduction = inside.made(body.outputs["y0"], *REDUCTIONS)
     if reduction is None or reduction.attrs.get("axes") != (0,) or reduction.attrs.get("keep_dims"):

@@ -8,7 +8,8 @@ the inputs, an arrow with 1 for each output that has a name and 0 for each one w
 An input of a node is an input of the model (its dims, ``?`` for an unknown one and ``*`` for an unknown rank), a
 constant (``=f32[4]`` with random contents, ``=s64{1,2}`` with these ones), a result of an earlier node (``%0`` or
 ``%0.1``), an input of an earlier node (``$0.1``), or absent (``-``). The last node makes the outputs, unless ``out``
-names them. A node behind whose arrow is ``.`` has no results.
+names them. A node behind whose arrow is ``.`` has no results. What begins with a parenthesis is a graph in the language
+of the package onnx.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 from onegraph import DataType
 
@@ -66,6 +67,9 @@ def parted(text: str) -> tuple[str, str]:
 
 def model_of(line: str) -> onnx.ModelProto:
     """The model of a line."""
+    form = re.fullmatch(r"(?:@(\d+) )?(\(.*)", line)
+    if form is not None:
+        return parser.parse_model(f'<ir_version: 9, opset_import: ["": {form[1] or 21}]> g {form[2]}')
     opset, nodes, inputs, constants, made = 21, [], [], [], []
     for number, text in enumerate(line.split(" ; ")):
         head, _, attrs = text.partition(" | ")
