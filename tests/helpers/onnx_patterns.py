@@ -245,7 +245,8 @@ def near_models(proto: ModelProto) -> Iterator[ModelProto]:
             yield other
             other = _copy(proto)
             del other.graph.node[place].attribute[:]
-            value = numpy_helper.from_array(np.asarray(array * array.dtype.type(2) + 1, array.dtype))
+            with np.errstate(over="ignore"):
+                value = numpy_helper.from_array(np.asarray(array * array.dtype.type(2) + 1, array.dtype))
             other.graph.node[place].attribute.append(helper.make_attribute("value", value))
             yield other
             continue
