@@ -3,22 +3,32 @@
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import host_cases
 from helpers.grouped import grouped
 from helpers.kernels import DRAWN
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
 from onegraph.compiler.ir.value import Value, dense_of
-from onegraph.compiler.kernels import packed_product, pointwise, winograd
+from onegraph.compiler.kernels import packed_product, pointwise, winograd, written_sizes
+from onegraph.compiler.kernels.code_product import CodeProduct
+from onegraph.compiler.kernels.elements import why_not
+from onegraph.compiler.kernels.elementwise import is_whole
+from onegraph.compiler.kernels.extend_cache import EXTEND_CACHE
 from onegraph.compiler.kernels.kernel import NOT_EMPTY, OF_FLOATS, REGULAR, refusal
 from onegraph.compiler.kernels.native import CompiledKernel, compiled, fields_of, packed, registered, value_of
+from onegraph.compiler.kernels.panel_convolution import PanelConvolution
 from onegraph.compiler.kernels.pointwise import PointwiseGroup
-from onegraph.compiler.kernels.registry import kernels, named
+from onegraph.compiler.kernels.registry import exact_kernel, kernels, named, special_kernel
 from onegraph.compiler.kernels.winograd import Geometry
 from onegraph.errors import OneGraphError, StatusError
+from onegraph.opset.dtypes import OF_NUMPY, DataType
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
 
 PACKAGE = Path(og.__file__).parent
 CSRC, RECORDS = PACKAGE / "native" / "csrc", PACKAGE / "compiler" / "kernels"
@@ -240,3 +250,108 @@ def test_a_report_says_why_a_kernel_is_taken():
     (partition,) = g.compile().report().partitions
     assert partition.reason == named("relu").reason
     assert not partition.refused
+
+
+# Bounds and forms of single records -----------------------------------------------------------------------------------
+
+
+def call_on(kind, *shapes, dtype=og.f32, result=None, **attrs):
+    return Call(BASE[kind], attrs, [TensorType(dtype, shape) for shape in shapes], 1, [result or dtype])
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (call_on("SoftMax", (2, 3, 4), axis=1), "softmax"),
+        (call_on("SoftMax", (2, 3, 1), axis=1), None),
+        (call_on("SoftMax", (3, 4), axis=1), None),
+        (call_on("SoftMax", (2048, 1), axis=1), "softmax"),
+        (call_on("SoftMax", (2047, 1), axis=1), None),
+        (call_on("SoftMax", (2, None, 4), axis=1), None),
+        (call_on("SoftMax", None, axis=1), None),
+        (call_on("SoftMax", (2, 3, 4), axis=1, mode="inf_as_zero"), None),
+        (call_on("Add", (16, 1), (1, 16)), "spread_add"),
+        (call_on("Add", (15, 1), (1, 17)), None),
+        (call_on("Add", (16, 16), (1, 16)), None),
+        (call_on("GELU", (3,), mode="gelu_tanh"), "gelu_tanh"),
+        (call_on("GELU", (3,)), "gelu_erf"),
+        (call_on("LogSoftmaxBackward", (3, 4), (3, 4)), None),
+        (call_on("ReLU", (0, 3)), None),
+    ],
+    ids=lambda one: f"{one.schema.kind} {one.inputs} {one.given}" if isinstance(one, Call) else str(one),
+)
+def test_an_op_is_computed_by_the_kernel(call, name):
+    kernel = exact_kernel(call)
+    assert (kernel and kernel.name) == name
+
+
+def test_others_compute_an_op_again():
+    assert special_kernel(call_on("LogSoftmaxBackward", (3, 4), (3, 4))).name == "keep_nan"
+    assert special_kernel(call_on("Add", (3, 4), (3, 4))) is None  # another one computes host ops of this name
+
+
+def test_numpy_computes_some_floats():
+    f32, wide, u32 = og.f32, DataType.float64, DataType.uint32
+    table = {("Sin", wide, wide): 1, ("Sin", f32, f32): 0, ("Cast", f32, u32): 1, ("Cast", og.s32, u32): 0}
+    table |= {("Cast", f32, og.s32): 0, ("Abs", wide, wide): 0}
+    assert {key: int(bool(why_not(*key))) for key in table} == table
+
+
+@pytest.mark.parametrize(("strides", "whole"), [((3, 0), False), ((2, 1), True), ((1, 2), True), ((3, 1), False)])
+def test_elements_lie_side_by_side(strides, whole):
+    assert is_whole(of_shape((2, 2))._replace(strides=strides)) == whole
+
+
+@pytest.mark.parametrize(("tokens", "step", "takes"), [(1, 9, True), (3, 9, False), (3, 4, True)])
+def test_tokens_of_a_cache_lie_side_by_side(tokens, step, takes):
+    cache = of_shape((1, 2, tokens, 4))
+    strided = cache._replace(strides=(2 * tokens * step, tokens * step, step, 1))
+    assert (not refusal(EXTEND_CACHE.takes, (cache, cache, strided))) == takes
+
+
+def test_one_group_has_panels():
+    for made in (CodeProduct, PanelConvolution):
+        rest = (1, False) if made is CodeProduct else (True,)
+        assert [made(2, 1, 1, groups, *rest).is_depthwise for groups in (1, 2)] == [False, True]
+
+
+def test_walks_beyond_tables_are_refused():
+    src, nodes, roots, weights = next(case for case in host_cases.cases() if case.kind == "TreeEnsemble").inputs
+
+    def takes(*tables, **further):
+        ends = [dense(array)._replace(constant=array) for array in (src, *tables, *further.values())]
+        given = [None if array is None else ends[4 + place] for place, array in enumerate(further.values())]
+        return not refusal(named("trees").takes, (*ends[:4], *given, of_shape((4, 1))))
+
+    base, starts = np.zeros(1, np.float32), np.arange(6, dtype=np.int32)
+    targets = np.zeros(5, np.int32)
+    assert takes(nodes, roots, weights)
+    assert not takes(nodes, roots + 90, weights)
+    assert takes(nodes, roots, weights, base=base, targets=targets, starts=starts)
+    assert not takes(nodes, roots, weights, base=base, targets=targets + 1, starts=starts)
+    known = [dense(array)._replace(constant=array) for array in (src, nodes, roots, weights)]
+    for place in (1, 2):
+        lacking = [one._replace(constant=None) if at == place else one for at, one in enumerate(known)]
+        assert refusal(named("trees").takes, (*lacking, of_shape((4, 1))))
+
+
+def dense(array):
+    return Value(0, OF_NUMPY[array.dtype], array.shape, dense_of(array.shape), 0, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "sizes"),
+    [(-(2**31), 1, True), (-(2**31) - 1, 1, False), (2**31 - 1, 1, True), (2**31, 1, False), (0, 2**31, False)],
+)
+def test_numbers_of_a_range_fit(first, step, sizes):
+    g = og.Graph()
+    g.op("Range", [g.constant(np.int64(one), dtype=og.s64) for one in (first, first + 3 * step, step)], edition="host")
+    found = written_sizes._sizes(SimpleNamespace(op=g.ops[0]))
+    assert found == ([first, step] if sizes else None)
+
+
+def test_a_range_to_a_number_of_a_run_has_no_known_numbers():
+    g = og.Graph()
+    ends = [g.constant(np.int64(0), dtype=og.s64), g.input("x", og.s64, ()), g.constant(np.int64(1), dtype=og.s64)]
+    g.op("Range", ends, edition="host")
+    assert written_sizes._sizes(SimpleNamespace(op=g.ops[0])) is None

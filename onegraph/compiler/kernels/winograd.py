@@ -45,7 +45,7 @@ class Geometry(NamedTuple):
         total = self.images * self.rows
         count = min(present(total), -(-present(total * size) // STRIP_BYTES))
         rows = -(-total // count)
-        if opens and total >= count:
+        if opens:
             ends = [total * number // count for number in range(count + 1)]
         else:
             ends = [*range(0, total, rows), total]
