@@ -255,6 +255,9 @@ UNFIT = {
     "Pad by a matrix": lambda g, h, x: h("Pad", [x, whole(g, [[0, 0, 0, 0, 0, 0]])]),
     "Pad by a scalar": lambda g, h, x: h("Pad", [x, whole(g, 1)]),
     "Pad that cuts too much": lambda g, h, x: h("Pad", [x, whole(g, [-3, 0, 0, 2, 0, 0])]),
+    "Pad that repeats nothing": lambda g, h, x: h(
+        "Pad", [g.input("none", "f32", (2, 0)), whole(g, [0, 0, 0, 1])], {"mode": "edge"}
+    ),
     "OneHot of depth -1": lambda g, h, x: h("OneHot", [h("Cast", [x], dtype=og.s64), whole(g, -1), whole(g, [0, 1])]),
     "OneHot on axis 9": lambda g, h, x: h(
         "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [0, 1])], {"axis": 9}

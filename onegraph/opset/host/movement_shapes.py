@@ -151,13 +151,16 @@ def pad_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def cuts_fit(call: Call) -> Iterable[RuleFinding]:
-    """No axis loses more elements than it has."""
+    """No axis loses more elements than it has, and elements are repeated where there are some."""
     src, pads = call.shape("src"), call.value("pads")
     if src is None or pads is None or len(pads) != 2 * len(src):
         return
     for dim, before, after in zip(src, pads[: len(src)], pads[len(src) :], strict=True):
         if dim is not None and max(-before, 0) + max(-after, 0) > dim:
             yield RuleFinding("pads", list(pads), f"no cut of more elements than src has, {show(src)}")
+            return
+        if dim == 0 and max(before, after) > 0 and call.string("mode") != "constant":
+            yield RuleFinding("pads", list(pads), f"mode constant for an axis without elements, src has {show(src)}")
             return
 
 
