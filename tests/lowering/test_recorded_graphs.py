@@ -271,6 +271,8 @@ def rewritten():
         plain = cases.built(name, with_patterns=False)
         for graph in (plain, *near(plain, Random(name), CHAINS)):
             yield name, outcome(cases.rewritten, graph)
+    for name in cases.BESIDE:
+        yield name.split()[0], outcome(cases.rewritten, cases.built(name, with_patterns=False))
     for number in chains.CHAINS:
         yield "drawn chains", outcome(chains.chain, number, with_patterns=True)
 

@@ -37,10 +37,11 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
         order = () if turned is None else [int(str(axis)) for axis in listed(turned.attrs["order"])]
         plain.append(inner[0] if turned is None else emit.tensor(transpose(emit, inner[0], order)))
         factor *= inner[1]
-    if factor == 1 or not math.isfinite(1 / factor) or plain[1].value is not None:
+    with np.errstate(over="ignore"):  # 16-bit types have no reciprocals of small numbers
+        divisor = np.full(1, 1 / factor, op.outputs[0].dtype.numpy)
+    if factor == 1 or np.isinf(divisor).any() or plain[1].value is not None:
         return None
-    product = emit.op("MatMul", plain, op.attrs)
-    return binary(emit, "Divide", product, np.full(1, 1 / factor, op.outputs[0].dtype.numpy))
+    return binary(emit, "Divide", emit.op("MatMul", plain, op.attrs), divisor)
 
 
 @rewrites("MatMul")
