@@ -1,5 +1,7 @@
 """Packed weights of GGUF files against the package gguf, whose numbers are the oracle."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -139,7 +141,35 @@ def test_bytes_that_a_file_lacks_are_no_numbers(tmp_path):
         onegraph.gguf.load_weights(path)
 
 
-def test_matrices_without_numbers_are_refused(tmp_path):
-    data = blocks_of("Q4_K", 1, 256)[:0]
+@pytest.mark.parametrize("data", [blocks_of("Q8_0", 1, 256)[:0], blocks_of("Q8_0", 6, 64).reshape(2, 3, -1)], ids=str)
+def test_other_shapes_than_matrices_are_refused(data, tmp_path):
     with pytest.raises(og.UnsupportedError, match="expected a matrix of packed weights"):
-        written(tmp_path / "x.gguf", {"w": (data, "Q4_K")})["w"]
+        written(tmp_path / "x.gguf", {"w": (data, "Q8_0")})["w"]
+
+
+@pytest.mark.parametrize(("depth", "group"), [(32, 0), (64, 32)])
+def test_one_group_of_a_column_is_no_group(depth, group, tmp_path):
+    weights = written(tmp_path / "x.gguf", {"w": (blocks_of("Q8_0", 3, depth), "Q8_0")})["w"]
+    graph = og.Graph()
+    weights.matmul(graph, graph.input("x", og.f32, (2, depth)))
+    assert graph.ops[-1].attrs["group"] == group
+
+
+def test_a_minimum_that_is_no_number_is_refused(tmp_path):
+    data = blocks_of("Q4_1", 2, 64)
+    data[1, 2:4] = np.array([np.nan], np.float16).view(np.uint8)
+    with pytest.raises(og.FormatError, match="a scale that is NaN"):
+        written(tmp_path / "x.gguf", {"w": (data, "Q4_1")})["w"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"), [((2, 33), "rows of 33 bytes"), ((2, 34), "numbers of shape"), ((2, 68), "")]
+)
+def test_bytes_of_other_blocks_are_refused(shape, text):
+    tensor = SimpleNamespace(name="w", tensor_type=TYPES.Q8_0, shape=[64, 2], data=np.zeros(shape, np.uint8))
+    weights = onegraph.gguf.Weights(SimpleNamespace(tensors=[tensor]))
+    if not text:
+        assert weights["w"].shape == (2, 64)
+        return
+    with pytest.raises(og.FormatError, match=text):
+        weights["w"]

@@ -410,6 +410,26 @@ def test_maps_become_scores_and_labels_of_columns(tmp_path):
     assert onegraph.onnx.class_labels(tmp_path / "m.onnx") == onegraph.onnx.class_labels(proto.SerializeToString())
 
 
+def test_what_is_no_map_has_no_labels():
+    ends = [(["b"], ["a"]), (["a"], ["b"]), ([], ["c"]), (["x"], ["d"])]  # a circle, and others
+    ports = [helper.make_tensor_value_info(name, F, [2]) for name in "xabcd"]
+    graph = helper.make_graph([helper.make_node("Identity", *one) for one in ends], "g", ports[:1], ports)
+    assert onegraph.onnx.class_labels(helper.make_model(graph)) == {}
+    with pytest.raises(og.ArgumentError, match="model"):
+        onegraph.onnx.class_labels(3)
+
+
+def test_labels_of_another_type_are_none():
+    proto = classifier(classlabels_ints=[4, 7, 9])
+    (attribute,) = proto.graph.node[1].attribute
+    attribute.type = onnx.AttributeProto.FLOAT
+    assert onegraph.onnx.class_labels(proto) == {}
+    attribute.name, attribute.type = "classlabels_strings", onnx.AttributeProto.STRINGS
+    attribute.strings.extend([b"a", b"\xff"])
+    with pytest.raises(og.FormatError, match="expected a label in UTF-8"):
+        onegraph.onnx.class_labels(proto)
+
+
 def test_strings_are_named_as_the_reason():
     proto = classifier(classlabels_strings=["a", "b", "c"])
     with pytest.raises(og.FormatError, match=r"LinearClassifier of ai.onnx.ml, op set 1.*strings"):

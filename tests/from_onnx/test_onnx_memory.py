@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
 from onegraph.arrays.mapped_files import LEAST_BYTES, file_of  # noqa: E402
+from onegraph.frontends.onnx.wire import cut  # noqa: E402
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((1, 16, 8, 8), np.float32)
@@ -209,3 +210,44 @@ def test_peak_memory_has_the_weights_once(tmp_path):
     )
     megabytes = layers * size * size * 4 / 2**20
     assert float(found.stdout) < 1.4 * megabytes  # 2 and more with the numbers of the file in memory
+
+
+def model_with(graph):
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
+
+
+def in_branches(depth, **constant):
+    """A graph in a branch in a branch, which has a large tensor as an initializer or as an attribute."""
+    tensor = numpy_helper.from_array(np.ones(2048, np.float32), "w")
+    nodes = [helper.make_node("Constant", [], ["y"], value=tensor)] if constant else []
+    graph = helper.make_graph(nodes, "g", [], [], [] if constant else [tensor])
+    for _ in range(depth):
+        graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=graph)], "g", [], [])
+    return memoryview(model_with(graph))
+
+
+def test_messages_of_any_length_are_cut():
+    for length in range(60, 110):  # the number of bytes of a tensor without its contents has one byte, and then two
+        tensor = numpy_helper.from_array(np.ones(2048, np.float32), "w" * length)
+        pieces = cut(memoryview(model_with(helper.make_graph([], "g", [], [], [tensor]))))
+        (found,) = onnx.ModelProto.FromString(pieces.structure).graph.initializer
+        assert (found.name, [size for _, size in pieces.chunks]) == ("w" * length, [8192])
+        assert pieces.chunk(found.raw_data) == pieces.chunks[0]
+        assert pieces.chunk(b"") is None
+
+
+def test_messages_deep_in_others_stay():
+    assert len(cut(in_branches(20, is_constant=True)).chunks) == 1
+    assert not cut(in_branches(21)).chunks
+
+
+@pytest.mark.parametrize(("bytes_of_number", "count"), [(9, 1), (10, 1), (11, 0)])
+def test_numbers_have_ten_bytes_at_most(bytes_of_number, count):
+    number = b"\x08" + b"\xff" * (bytes_of_number - 1) + b"\x01"
+    assert len(cut(memoryview(number + bytes(in_branches(0)))).chunks) == count
+
+
+def test_large_texts_of_nodes_stay():
+    graph = helper.make_graph([helper.make_node("X", [], ["y"], words=[b"a" * 5000], word="b" * 5000)], "g", [], [])
+    data = model_with(graph)
+    assert cut(memoryview(data)).structure == data

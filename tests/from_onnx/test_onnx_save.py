@@ -540,3 +540,12 @@ def test_open_dims_keep_their_names(tmp_path):
     wider = og.onnx.load(model, shapes={"x": (None, 3)})
     og.onnx.save(wider, tmp_path / "wider.onnx")
     assert onnx.load(tmp_path / "wider.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "x_0"
+
+
+def test_weighted_rows_of_an_unknown_rank_are_refused(tmp_path):
+    graph = og.Graph()
+    src, places = graph.input("x", og.f32), graph.input("i", og.s64, (2, 3))
+    shares = graph.input("w", og.f32, (2, 3))
+    graph.output("y", graph.op("WeightedGather", [src, places, shares], {"axis": 1}, edition="host"))
+    with pytest.raises(UnsupportedError, match="rank"):
+        onegraph.onnx.save(graph, tmp_path / "x.onnx")

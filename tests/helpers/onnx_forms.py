@@ -69,7 +69,8 @@ def model_of(line: str) -> onnx.ModelProto:
     """The model of a line."""
     form = re.fullmatch(r"(?:@(\d+) )?(\(.*)", line)
     if form is not None:
-        return parser.parse_model(f'<ir_version: 9, opset_import: ["": {form[1] or 21}]> g {form[2]}')
+        domains = f'["": {form[1] or 21}, "onegraph": 1, "com.microsoft": 1]'
+        return parser.parse_model(f"<ir_version: 9, opset_import: {domains}> g {form[2]}")
     opset, nodes, inputs, constants, made = 21, [], [], [], []
     for number, text in enumerate(line.split(" ; ")):
         head, _, attrs = text.partition(" | ")

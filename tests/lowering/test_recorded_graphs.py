@@ -231,7 +231,7 @@ def loaded_and_computed(model):
     is_known = all(one.shape is not None and None not in one.shape for one in graph.inputs.values())
     if is_known and any(op.kind == "OnnxNode" for op in graph.ops):
         lines += outcome(lambda: [*map(numbers_of, reference.run(graph, random_inputs(graph, seed=1)).values())])
-    return "\n".join(lines)
+    return "\n".join([*lines, *outcome(narrowed, graph)])
 
 
 def oldest(schemas):

@@ -10,7 +10,6 @@ from ...ir.op import LogicalTensor, Op
 from ...lowering.again import NODES
 from ...lowering.emitter import Emitter, Value, dtype_of
 from .importer import Importer
-from .node import TensorList
 from .protos import ModelProto
 from .storage import Storage
 from .wire import Pieces
@@ -28,8 +27,6 @@ def node_again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) ->
     except OneGraphError:  # what was known when the model was read may have hidden a mistake; a run names it
         return None
     result = [values[one.name] for one in model.graph.output]
-    if any(one is None or type(one) is TensorList for one in result):
-        return None
     is_alike = all(dtype_of(one) is end.dtype for one, end in zip(result, op.outputs, strict=True))
     return result if is_alike else None
 

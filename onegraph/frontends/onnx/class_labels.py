@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from ..._util.exact_types import has_type
 from ..._util.paths import path_of
 from ...errors import FormatError
-from .protos import ModelProto, NodeProto, contents
+from .protos import AttributeProto, ModelProto, NodeProto, contents
 from .wire import cut
 
-KEYS = ("classlabels_int64s", "classlabels_strings")
+KEYS = {"classlabels_int64s": AttributeProto.INTS, "classlabels_strings": AttributeProto.STRINGS}
 
 
 def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
@@ -32,21 +31,25 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
     makers: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output}
     result: dict[str, tuple[int | str, ...]] = {}
     for output in graph.output:
-        node = makers.get(output.name)
+        left = dict(makers)  # each is met once, also in a circle
+        node = left.pop(output.name, None)
         while node is not None and node.op_type == "Identity":
-            node = makers.get(node.input[0])
+            node = left.pop(node.input[0], None) if node.input else None
         for attribute in node.attribute if node is not None and node.op_type == "ZipMap" else ():
-            if attribute.name in KEYS:
-                result[output.name] = tuple([_label(content) for content in contents(attribute)])
+            if KEYS.get(attribute.name) == attribute.type:
+                result[output.name] = tuple([_label(content, output.name) for content in contents(attribute)])
     return result
 
 
-def _label(value: object) -> int | str:
-    return value.decode() if type(value) is bytes else int(value)  # type: ignore[call-overload]
+def _label(value: int | bytes, name: str) -> int | str:
+    try:
+        return value.decode() if isinstance(value, bytes) else int(value)
+    except UnicodeDecodeError:
+        raise FormatError(f"output {name!r}", f"label {value!r}", "a label in UTF-8") from None
 
 
 def _proto(model: object) -> ModelProto:
-    if not has_type(model, (str, os.PathLike, bytes, bytearray, memoryview)) and hasattr(model, "SerializeToString"):
+    if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if not has_type(model, (bytes, bytearray, memoryview)):
         path: Path = path_of("model", model, "a path, the bytes of a model, or a ModelProto")

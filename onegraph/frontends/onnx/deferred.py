@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import FormatError
 from ...lowering.emitter import Array, dtype_of, is_known, shape_of
 from ...opset.dtypes import DataType
+from ...opset.shapes import known_dims
 from .double import in_double
 from .foreign import inferred, model_of, stated_types
 from .functions import domain_of
@@ -126,7 +127,7 @@ def _tried(node: Node, known_values: Mapping[str, Any], reason: str) -> Sequence
     shapes = [shape_of(value) for value in known_values.values()]
     if graphs_of(node.proto) or any(shape is None or None in shape for shape in shapes):
         return None
-    if sum(int(np.prod([dim or 0 for dim in shape or ()])) for shape in shapes) > MAX_TRIED:
+    if sum(int(np.prod(known_dims(shape))) for shape in shapes) > MAX_TRIED:
         return None
     arrays = {
         name: value if isinstance(value, np.ndarray) else np.ones(value.shape, value.dtype.numpy)

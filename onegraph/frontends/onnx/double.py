@@ -16,7 +16,7 @@ from ...opset.editions.dialect import base_call
 from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import TensorType
 from ...reference import reference_function, run_op
-from .node import Lowering, Node, NotLowered, TensorList
+from .node import Lowering, Node, NotLowered
 
 
 def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
@@ -40,10 +40,8 @@ def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
         returned = lowering(twin)
     except NotLowered:
         return None
-    results = returned if isinstance(returned, (tuple, list)) and not isinstance(returned, TensorList) else [returned]
-    arrays.update(
-        (tensor.id, tensor.value) for tensor in graph._tensors if tensor.value is not None and tensor.id not in arrays
-    )
+    results = returned if isinstance(returned, (tuple, list)) else [returned]
+    arrays.update((tensor.id, tensor.value) for tensor in graph._tensors if tensor.value is not None)
     for op in graph.ops:
         ends = _computed(op, [None if input_ is None else arrays[input_.id] for input_ in op.inputs])
         arrays.update(zip([end.id for end in op.outputs], ends, strict=False))  # fewer results may be wanted
@@ -61,8 +59,8 @@ def _wide(value: Any, arrays: dict[int, Array]) -> Any:
 def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
     """The results of an op, whose floats keep all their digits."""
     schema = schema_of(op)
-    if op.kind == "Cast" and op.outputs[0].dtype is DataType.f32 and arrays[0] is not None:
-        return [arrays[0].astype(np.float64)]
+    if op.kind == "Cast" and op.outputs[0].dtype is DataType.f32:
+        return [np.asarray(arrays[0]).astype(np.float64)]
     types = [
         None if input_ is None or array is None else TensorType(input_.dtype, array.shape, array)
         for input_, array in zip(op.inputs, arrays, strict=True)

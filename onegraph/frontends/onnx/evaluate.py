@@ -47,7 +47,7 @@ def _model(text: str) -> ModelProto:
 def _in_numpy(text: str) -> Run | None:
     """The function of the table that computes the only node of a model; None if there is none."""
     model = _model(text)
-    if len(model.graph.node) != 1 or model.graph.initializer or model.functions:
+    if model.functions:
         return None
     (proto,), names = model.graph.node, [one.name for one in model.graph.input]
     domain = domain_of(proto.domain)

@@ -62,7 +62,7 @@ def expanded(node: Node) -> FunctionProto | None:
             made.ParseFromString(text)
             if any(one.HasField("g") for one in proto.attribute):
                 _state_op_set(made, node)
-            if schema.attributes.keys() >= {STASH} and sum(map(bool, proto.output)) == 1:
+            if STASH in schema.attributes and sum(map(bool, proto.output)) == 1:
                 _keep_float64(made, node)
             return made
     return None

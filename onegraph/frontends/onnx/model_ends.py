@@ -48,7 +48,7 @@ class ModelEnds:
             if info.name in self.shapes and known_shape is None:
                 return None
             kind = kind.optional_type.elem_type
-        if kind.HasField("sequence_type") and kind.sequence_type.elem_type.HasField("tensor_type"):
+        if kind.sequence_type.elem_type.HasField("tensor_type"):
             if known_shape is None:
                 expected = f"shapes={{{info.name!r}: [a shape for each tensor]}}"
                 raise FormatError(where, "a sequence of unknown length", expected)

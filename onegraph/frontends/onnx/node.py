@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..._util.open_sizes import is_whole
 from ...errors import FormatError
 from ...lowering.computed_shapes import known_parts
 from ...lowering.emitter import Array, Emitter, NotLowered, Unsettled, Value, dtype_of, shape_of
@@ -177,7 +176,7 @@ class Node:
         if parts is not None and None not in parts:  # sizes, which may be open
             return [part for part in parts if part is not None]
         array = self.settled(index)
-        return None if array is None else [one if is_whole(one) else int(one) for one in array.reshape(-1)]
+        return None if array is None else [int(one) for one in array.reshape(-1)]
 
     def dtype(self, index: int = 0) -> Any:
         """Data type of input ``index``."""
@@ -267,7 +266,7 @@ def lowers(*kinds: str, domain: str = "", wide: bool = False) -> Callable[[Kept]
 def in_f32(node: Node, function: Lowering) -> Results:
     """The results of a node whose 16-bit floats are f32 in between, as ONNX Runtime and PyTorch compute them.
 
-    A sum of squares leaves the range of f16 from values of a few hundred on. Every result has the data type of the
+    A sum of squares leaves the range of f16 from values of a few hundred on. The only result has the data type of the
     first input that is a 16-bit float.
     """
     narrow = [dtype_of(input_) for input_ in node.inputs if input_ is not None and dtype_of(input_) in HALVES]
@@ -277,14 +276,8 @@ def in_f32(node: Node, function: Lowering) -> Results:
         cast(node.emit, input_, DataType.f32) if input_ is not None and dtype_of(input_) in HALVES else input_
         for input_ in node.inputs
     ]
-    result = function(node.with_inputs(inputs))
-    if isinstance(result, (list, tuple)):
-        return [_narrowed(node.emit, one, narrow[0]) for one in result]
-    return _narrowed(node.emit, result, narrow[0])
-
-
-def _narrowed(emit: Emitter, value: Value | None, dtype: DataType) -> Value | None:
-    return rounded(emit, value, dtype) if value is not None and dtype_of(value) is DataType.f32 else value
+    result: Any = function(node.with_inputs(inputs))
+    return rounded(node.emit, result, narrow[0]) if dtype_of(result) is DataType.f32 else result
 
 
 def computes(
@@ -314,7 +307,7 @@ def computes(
         COMPUTED[computed] = function
         if kept:
             KEPT.add(computed)
-        SHAPED.update(kinds if shaped and not domain else ())
+        SHAPED.update(kinds if shaped else ())
         return function
 
     return enter

@@ -235,7 +235,9 @@ class Exporter:
         elif kind in COMPOSED:
             return composed(self.body, kind, call, values, _attributes(call) if kind in BASE else {})
         else:
-            result = WRITERS[kind](call, *values)
+            # What draws numbers may have no inputs, whose values know the body.
+            more = {"body": self.body} if kind == "host OnnxNode" else {}
+            result = WRITERS[kind](call, *values, **more)
         return result if isinstance(result, tuple) else [result]
 
     def _swapped(self, schema: Schema, port: str, value: NodeValue, op: Op, tensor: LogicalTensor) -> NodeValue:

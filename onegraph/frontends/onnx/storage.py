@@ -97,7 +97,7 @@ class Storage:
         return made
 
     def _is_elsewhere(self, tensor: TensorProto) -> bool:
-        marked = tensor.HasField("raw_data") and self.pieces.chunk(tensor.raw_data) is not None
+        marked = self.pieces.chunk(tensor.raw_data) is not None
         return marked or tensor.data_location == TensorProto.EXTERNAL
 
     def _read(
@@ -139,7 +139,7 @@ class Storage:
             raise FormatError(where, str(error), f"contents of shape {[*dims]}") from None
         if array.shape != tuple(dims):
             raise FormatError(where, f"contents of shape {[*array.shape]}", f"shape {[*dims]}")
-        return array if array.dtype == dtype else array.astype(dtype)
+        return array.astype(dtype, copy=False)
 
     def _expect(self, size: int, dims: Sequence[int], dtype: np.dtype[np.generic], where: str) -> None:
         needed = math.prod(dims) * dtype.itemsize

@@ -46,7 +46,7 @@ class Pieces:
 
     def chunk(self, contents: bytes) -> tuple[int, int] | None:
         """Offset and size of the large tensor that ``contents`` stands for; None if it stands for itself."""
-        if len(contents) != len(self.mark) + 8 or not contents.startswith(self.mark):
+        if not contents.startswith(self.mark):
             return None
         return self.chunks[int.from_bytes(contents[len(self.mark) :], "little")]
 
@@ -78,7 +78,7 @@ def _message(data: memoryview, begin: int, end: int, kind: int, pieces: Pieces, 
         size, place = _varint(data, place, end) if form == BYTES else (SIZES.get(form, -1), place)
         if size < 0 or place + size > end:
             raise NotProtobuf
-        if form == BYTES and size >= SMALLEST and (number in inner or (kind == TENSOR and number == RAW_DATA)):
+        if size >= SMALLEST and (number in inner or (kind == TENSOR and number == RAW_DATA)):
             if number in inner:
                 message: Sequence[bytes | memoryview] = _message(
                     data, place, place + size, inner[number], pieces, depth + 1

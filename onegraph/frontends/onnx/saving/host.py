@@ -14,9 +14,9 @@ from ....opset.kinds import host_kinds
 from ....opset.schema import Call
 from ....opset.traits import Trait
 from ..own import DOMAIN
-from .body import NodeValue
+from .body import FunctionBody, NodeValue
 from .kept import model_of
-from .table import known_dims_of, result_type, writes
+from .table import known_dims_of, rank_of, result_type, writes
 
 # Ops on single elements that ONNX has under the same name.
 _SCHEMAS = edition(HOST).schemas
@@ -60,8 +60,9 @@ def indexing(call: Call, *sources: NodeValue) -> NodeValue:
 @writes("host WeightedGather")
 def weighted_gather(call: Call, src: NodeValue, indices: NodeValue, weights: NodeValue) -> NodeValue:
     """The weighted elements are added up along a further axis."""
-    axis, body = call.s64("axis") % (call.rank("src") or 1), src.body
-    zero, inner = body.scalar(0, DataType.s64), [*range(2, (call.rank("src") or 1) - axis + 1)]
+    rank, body = rank_of(call, "src"), src.body
+    axis = call.s64("axis") % rank
+    zero, inner = body.scalar(0, DataType.s64), [*range(2, rank - axis + 1)]
     at = indices.cast(DataType.s64)
     elements = src.op("Gather", at.op("Max", zero), axis=axis)
     added, factors = at.op("GreaterOrEqual", zero, dtype=DataType.boolean), weights
@@ -76,7 +77,7 @@ def weighted_gather(call: Call, src: NodeValue, indices: NodeValue, weights: Nod
 def mod(call: Call, first: NodeValue, second: NodeValue) -> NodeValue:
     if call.flag("truncate"):
         return first.op("Mod", second, fmod=1)
-    if first.dtype.value[0] in "su" or first.dtype.value.startswith(("int", "uint")):
+    if first.dtype.numpy.kind in "iu":
         return first.op("Mod", second)
     remainder = first.op("Mod", second, fmod=1)  # the node takes floats in this form alone
     apart = remainder.compare("Less", 0.0).compare("Xor", second.compare("Less", 0.0))
@@ -211,11 +212,6 @@ def range_(call: Call, *ends: NodeValue) -> NodeValue:
 
 
 @writes("host OnnxNode")
-def onnx_node(call: Call, *sources: NodeValue) -> tuple[NodeValue, ...]:
+def onnx_node(call: Call, *sources: NodeValue, body: FunctionBody) -> tuple[NodeValue, ...]:
     """The model as a function; functions that it has are added too."""
-    model = model_of(call)
-    body = sources[0].body if sources else None
-    assert body is not None
-    name = body.functions.of_model(model)
-    dtypes = call.output_types
-    return body.nodes_results(name, sources, dtypes, DOMAIN)
+    return body.nodes_results(body.functions.of_model(model_of(call)), sources, call.output_types, DOMAIN)
