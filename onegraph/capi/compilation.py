@@ -23,7 +23,7 @@ from .logical_tensor import LogicalTensor
 from .op import Op
 from .settings import get_cpu_isa, is_native
 from .thread_affinity import calling_thread
-from .threads import get_num_threads
+from .threads import threads_now
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
 _JOBS = ffi.typeof("onegraph_job_t[]")
@@ -61,7 +61,7 @@ class Compilation:
         ):
             # Later executions would overwrite the prepared form of such a constant, or would not write the output.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
-        self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
+        self.ops, self.engine, self.threads = ops, engine, threads_now()
         self.keeps_constants = keeps_constants and any(tensor.property == "constant" for tensor in inputs)
         self._partition = partition
         kinds = [op.schema.kind for op in ops]

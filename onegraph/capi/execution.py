@@ -44,7 +44,7 @@ def given_tensors(
         if got.engine is not engine:
             fix = "make it with capi.Tensor(..., engine=compiled.engine)"
             raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine than the compiled partition; {fix}")
-        if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
+        if got.nbytes < tensor.known_size or not is_same(got.logical_tensor, tensor):
             raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
     return [by_id_of_tensor[tensor.id] for tensor in wanted]
 

@@ -26,7 +26,7 @@ from ..native.library import (
 )
 from ..opset.dtypes import DataType
 from ..opset.shapes import is_dense as is_row_major
-from ..opset.shapes import show
+from ..opset.shapes import known_dims, show
 from ..opset.signature import Shape
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
@@ -223,9 +223,14 @@ class LogicalTensor(Final):
         if self._layout != "opaque":
             if self._strides is None:
                 return None
-            if 0 in (self._shape or ()):
+            if 0 in known_dims(self._shape):
                 return 0  # the library would treat an empty axis as an axis of size 1
         return int(read(lib.dnnl_graph_logical_tensor_get_mem_size, "size_t", self._struct))
+
+    @property
+    def known_size(self) -> int:
+        """Size of the tensor in bytes; 0 while it is unknown."""
+        return self.mem_size or 0
 
     # The last property of the class, because its name hides the decorator.
     @property
@@ -270,20 +275,18 @@ def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> 
         return
     elements = 1
     if strides is None:
-        for dim in dims:
-            elements *= max(dim or 0, 1)
+        for dim in known_dims(dims):
+            elements *= max(dim, 1)
     else:  # the library counts dim * stride for each axis
-        elements += sum(max(dim or 0, 1) * stride for dim, stride in zip(dims, strides, strict=True))
+        elements += sum(max(dim, 1) * stride for dim, stride in zip(known_dims(dims), strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
 
 
 def has_dense_layout(tensor: LogicalTensor) -> bool:
     """Whether a tensor is dense row-major, axes of size 1 aside; also True if its strides are unknown."""
-    shape, strides = tensor.shape, tensor.strides
-    if shape is None or strides is None:
-        return True
-    return is_row_major([dim or 0 for dim in shape], strides)
+    strides = tensor.strides
+    return strides is None or is_row_major(known_dims(tensor.shape), strides)
 
 
 def _check_host_scalar(dims: Shape, layout: str) -> None:

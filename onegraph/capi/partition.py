@@ -89,7 +89,7 @@ class Partition(PartitionPorts, Handle):
             op.check()
             refuse_other_uses(op, {})
             ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
-            if len(set(outs)) < len(outs) or set(outs) & set(ins):
+            if len({*outs, *ins}) < len(outs) + len({*ins}):
                 raise ArgumentError(f"{op!r}: outputs {outs}, inputs {ins}; expected an id of its own for each output")
             pointer = create(lib.dnnl_graph_partition_create_with_op, "dnnl_graph_partition_t", op._ptr, kind)
             op._frozen = True
@@ -336,7 +336,7 @@ class CompiledPartition(Handle):
 
     def _checked_scratchpad(self, scratchpad: Tensor, bound_tensors: Sequence[Tensor]) -> Tensor:
         expect("scratchpad", scratchpad, Tensor)
-        needed = self.scratchpad.mem_size or 0
+        needed = self.scratchpad.known_size
         if scratchpad.nbytes < needed:
             raise ArgumentError(f"scratchpad: {scratchpad.nbytes} bytes; expected at least {needed}")
         if scratchpad.engine is not self.engine or not scratchpad.writable:

@@ -13,7 +13,7 @@ from ..faults.layouts import wrong_layout
 from ..faults.use import Fused, Laid, Use
 from ..native.library import VERSION
 from ..opset.schema import TensorType
-from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps
+from ..opset.shapes import beyond_single_axes, compatible, dense_strides, known_dims, overlaps
 from ..opset.signature import Shape
 from .logical_tensor import LogicalTensor, has_dense_layout
 from .op import Op, check_types
@@ -47,7 +47,7 @@ def check_tensors(
     # Inputs too: with strides of 0 most kernels compute wrong, or read beyond the memory.
     for name, tensors in (("inputs", inputs), ("outputs", outputs)):
         for tensor in tensors:
-            dims = [dim or 0 for dim in tensor.shape or ()]
+            dims = known_dims(tensor.shape)
             if not has_dense_layout(tensor) and overlaps(dims, tensor.strides or ()):
                 raise ArgumentError(f"{name}: {tensor!r}; expected memory of its own for each element")
     uses = _infer_shapes(ops, inputs, outputs)
@@ -95,7 +95,7 @@ def _infer_shapes(ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: S
 
 def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
     """Raise UnsupportedError if an op would compute wrong for the strides of this input or output."""
-    shape = tuple([dim or 0 for dim in tensor.shape or ()])
+    shape = known_dims(tensor.shape)
     strides = tensor.strides
     if strides is None or strides == dense_strides(shape):
         return
@@ -131,7 +131,7 @@ def is_same(tensor: LogicalTensor, compiled: LogicalTensor) -> bool:
 
 def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     """The same memory, with the one stride that onegraph gives to an axis of size 1: ``stride_of_a_single_axis``."""
-    shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
+    shape, strides = known_dims(tensor.shape), tensor.strides
     if strides is None or not SINGLE_AXES.when(shape):
         return tensor
     steps = dense_strides(shape) if has_dense_layout(tensor) else beyond_single_axes(shape, strides)

@@ -18,6 +18,7 @@ from ..errors import ArgumentError, StateError
 from ..ir.op import Array
 from ..native.library import Handle, address, address_of, call, create, ffi, lib, newer_function, read
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import HOST_SCALAR, LogicalTensor
 
@@ -192,7 +193,7 @@ class Tensor(Handle):
         if array.flags.c_contiguous:
             array = array.reshape(-1)[: self._nbytes // array.itemsize]
             if tensor.strides is not None and tensor.dtype not in PACKED:
-                array = strided(array, [dim or 0 for dim in tensor.shape or ()], tensor.strides)
+                array = strided(array, known_dims(tensor.shape), tensor.strides)
         return array.tobytes()
 
     def check(self) -> None:

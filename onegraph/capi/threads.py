@@ -31,6 +31,11 @@ def get_num_threads() -> int | None:
     return None if function is None else int(function())
 
 
+def threads_now() -> int:
+    """Number of threads that runs of the calling thread may use; 1 where the library is not built with OpenMP."""
+    return get_num_threads() or 1
+
+
 def thread_share() -> Share:
     """How many threads a run of the calling thread uses by default, and what limits them.
 
@@ -89,7 +94,7 @@ def num_threads(count: int) -> Iterator[None]:
     Raises:
         ArgumentError, UnsupportedError: as for ``set_num_threads``.
     """
-    before = get_num_threads() or 1
+    before = threads_now()
     try:
         set_num_threads(count)
         yield
@@ -109,7 +114,7 @@ class ThreadCount:
     """
 
     def __init__(self) -> None:
-        self.before = self._now = get_num_threads() or 1
+        self.before = self._now = threads_now()
         self._is_fixed = is_forked()
 
     def use(self, count: int | None) -> None:

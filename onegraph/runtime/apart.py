@@ -126,7 +126,7 @@ class _Edges:
                 reason = reason_of(report).removeprefix("by onegraph")
                 reason = reason.removeprefix(", ").removeprefix(": ")
                 text = f"a kernel of onegraph runs {_ops(report)}{': ' if reason else ''}{reason}"
-                if lacking := [name for name in report.names if name in self.by_name and self._is_foreign(name)]:
+                if lacking := [name for name in report.names if name in self.by_name if self._is_foreign(name)]:
                     kind = self.by_name[lacking[0]].kind
                     return "own kernel", f"oneDNN has no op {kind}; a kernel of onegraph runs {_ops(report)}"
                 if not self.joining.joins(ops):
@@ -158,7 +158,7 @@ class _Edges:
         """Which op beside a tensor runs as several steps, of which a partition is one, and why; empty if none does."""
         ops = [self.by_name[name] for name in report.names if name in self.by_name]
         touching = {
-            op.name for op in ops if any(end is not None and end.name == tensor.name for end in op.inputs + op.outputs)
+            op.name for op in ops for end in op.inputs + op.outputs if end is not None if end.name == tensor.name
         }
         for kind, name in zip(report.kinds, report.names, strict=True):
             parts = [one for one in self.reports if name in one.names and one.executor in ("oneDNN", "kernel")]
@@ -179,7 +179,7 @@ class _Edges:
             tensor: the tensor.
         """
         names = [name for name in moving.names if name in self.by_name]
-        if len(names) != 1 or ": " in moving.kinds[0] or moving.executor == "constant":
+        if ": " in moving.kinds[0] or moving.executor == "constant":
             return ""
         if moving.executor not in ("view", "copy"):
             known = moving is second and not self._is_foreign(names[0])
@@ -194,8 +194,10 @@ class _Edges:
                 return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
         chain, kind = [kind for maker in makers[:1] for kind in _lowered(maker)], self.by_name[names[0]].kind
         near = None if self._is_foreign(names[0]) or kind in STARTS else nearest_pattern(chain)
-        missing = "" if near is None else missing_in_guide([*chain, kind], VERSION[:2])
-        return f"; the nearest pattern is {near.name!r}, but {missing}" if near is not None and missing else ""
+        if near is None:
+            return ""
+        missing = missing_in_guide([*chain, kind], VERSION[:2])
+        return f"; the nearest pattern is {near.name!r}, but {missing}" if missing else ""
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
@@ -246,14 +248,15 @@ class _Edges:
             op.kind
             for report, side in ((first, "outputs"), (second, "inputs"))
             for op in (self.by_name[name] for name in report.names if name in self.by_name)
-            if any(end is not None and end.name == tensor.name for end in getattr(op, side))
+            if tensor.name in [end.name for end in getattr(op, side) if end is not None]
         }
         return ends or {*_plain(first), *_plain(second)}
 
     def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
         for op in (self.by_name[name] for name in second.names if name in self.by_name):
-            places = [place for place, end in enumerate(op.inputs) if end is not None and end.name == tensor.name]
+            names = [None if end is None else end.name for end in op.inputs]
+            places = [place for place, name in enumerate(names) if name == tensor.name]
             if op.kind in ORDERED and places == [1]:
                 return f"which computes the first operand of {op.kind}; of {op.name!r} this is the second"
         return ""

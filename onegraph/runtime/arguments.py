@@ -106,7 +106,7 @@ class Arguments:
             raise ArgumentError(f"sizes: {shown(sizes)}; expected {expected}")
         for name, tensor in self.inputs.items():
             shape = as_shape(named.get(name, tensor.shape))
-            if shape is None or not known(shape) or not compatible(shape, tensor.shape):
+            if not known(shape) or not compatible(shape, tensor.shape):
                 wanted = f"known dims that fit {show(tensor.shape)}"
                 raise ArgumentError(f"sizes: input {name!r}: shape {show(shape)}; expected {wanted}")
             known_shapes[name] = known_dims(shape)
@@ -274,5 +274,5 @@ def value_inputs(graph: DataGraph) -> tuple[str, ...]:
         vectors.add(tensor.id)
         op = makers.get(tensor.id)
         if op is not None and op.kind not in ("Shape", "Size"):
-            waiting += [source for source in op.inputs if source is not None and source.id not in vectors]
+            waiting += [source for source in op.inputs if source is not None if source.id not in vectors]
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in vectors)

@@ -13,7 +13,7 @@ from ..capi import CompiledPartition
 from ..capi.caches import give_up_constants
 from ..capi.settings import slow_types
 from ..capi.thread_affinity import OwnerThread, calling_thread
-from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
+from ..capi.threads import ThreadCount, restore_threads, thread_share, threads_now
 from ..compiler.compile import compile_steps
 from ..compiler.final_updates import move_updates_last
 from ..compiler.kernels.native import CompiledKernel
@@ -122,7 +122,7 @@ class CompiledProgram(Program):
         self.owner_thread = owner_of([step.compiled for step in in_c])
         stated = threads if isinstance(threads, int) else 0
         counts = [stated] * len(in_c)
-        limit = min(get_num_threads() or 1, self.share.threads)
+        limit = min(threads_now(), self.share.threads)
         if not stated and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
             is_measurable = self.placement.arena_size + self.placement.external_size() < HUGE
@@ -161,7 +161,7 @@ class CompiledProgram(Program):
 
     def _most(self) -> int:
         """The share of the process, where OpenMP's setting of the calling thread exceeds it; otherwise 0."""
-        return self.share.threads if self.share.threads < (get_num_threads() or 1) else 0
+        return self.share.threads if self.share.threads < threads_now() else 0
 
     def _source(self, steps: Sequence[CompiledStep], limit: int, n_last: int = 0) -> PlanSource:
         placed = self.placement
@@ -205,7 +205,7 @@ class CompiledProgram(Program):
                 # A signal handler forked: kernels would wait for threads that do not exist.
                 return [None] * len(steps)
             with frame.blank() as plan:
-                return plan.measure(long_seconds(get_num_threads() or 1))  # the plan checks for a fork itself
+                return plan.measure(long_seconds(threads_now()))  # the plan checks for a fork itself
 
     @contextmanager
     def _trial(self, source: PlanSource) -> Iterator[Frame]:
@@ -245,7 +245,7 @@ def _compiled(compiled: Callable[..., Schedule], threads: Threads, most: int, un
 def prepared(kernels: Iterable[CompiledPartition | CompiledKernel]) -> dict[Hashable, int]:
     """By partition, the bytes of the constants that the library prepares for it."""
     return {
-        id(kernel): sum([input_.mem_size or 0 for input_ in kernel.inputs if input_.property == "constant"])
+        id(kernel): sum([input_.known_size for input_ in kernel.inputs if input_.property == "constant"])
         for kernel in kernels
         if isinstance(kernel, CompiledPartition)
     }

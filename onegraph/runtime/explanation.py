@@ -183,10 +183,11 @@ def _ranges(numbers: Sequence[int]) -> str:
 def _sum(steps: Sequence[ExplainedStep]) -> ExplainedStep:
     """Steps as one: figures are added, and shares are means by time."""
     timed = [step for step in steps if step.seconds]
-    seconds = sum(step.seconds or 0 for step in timed)
+    times = [step.seconds for step in steps if step.seconds]
+    seconds = sum(times)
 
     def mean(shares: Sequence[float | None]) -> float | None:
-        parts = [share * (step.seconds or 0) for share, step in zip(shares, timed, strict=True) if share is not None]
+        parts = [share * time for share, time in zip(shares, times, strict=True) if share is not None]
         return sum(parts) / seconds if timed and len(parts) == len(timed) else None
 
     return replace(

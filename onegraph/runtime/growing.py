@@ -24,7 +24,7 @@ from ..errors import ArgumentError
 from ..ir.op import Array, LogicalTensor
 from ..native.library import address_of
 from ..opset.kinds import HOST_OPAQUE
-from ..opset.shapes import dense_strides, known
+from ..opset.shapes import dense_strides, known, known_dims
 from ..opset.signature import Shape
 
 SMALL = 1 << 15  # bytes of a cache, up to which its copy takes less time than what is done here
@@ -101,14 +101,16 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
         outputs.setdefault(tensor.id, []).append(name)
     names, growths = ([*graph.inputs], [*graph.outputs]), dict[str, Growth]()
     for op in graph.ops:
-        past, present = op.inputs[0] if op.inputs else None, outputs.get(op.outputs[0].id, []) if op.outputs else []
-        if op.kind not in AXES or past is None or len(op.inputs) < 2 or past.id not in inputs or len(present) != 1:
+        if op.kind not in AXES or len(op.inputs) < 2:
             continue
-        shape, place = past.shape or (), op.attrs.get("axis", AXES[op.kind])
-        name, axis = inputs[past.id], int(place) % max(len(shape), 1)  # type: ignore[arg-type]
-        ends = past, graph.outputs[present[0]]
-        stated = shapes[name] or ()
-        may_grow = bool(shape and stated) and (op.kind == "ExtendCache" or stated[axis] is None)
+        past, present = op.inputs[0], outputs.get(op.outputs[0].id, [])
+        assert past is not None
+        if past.id not in inputs or len(present) != 1:
+            continue
+        name, place = inputs[past.id], op.attrs.get("axis", AXES[op.kind])
+        stated, ends = shapes[name] or (), (past, graph.outputs[present[0]])
+        axis = int(place) % max(len(stated), 1)  # type: ignore[arg-type]
+        may_grow = bool(stated) and (op.kind == "ExtendCache" or stated[axis] is None)
         if may_grow and name not in growths and all(end.strides is None for end in ends):
             growths[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(growths.values())
@@ -246,9 +248,9 @@ class Growing:
         """The graph of a call with the layout of caches whose capacity this is."""
         for growth in self.growths:
             past, present = graph._inputs[growth.past], graph._outputs[growth.present]
-            if past.shape is None or present.shape is None or None in present.shape[growth.axis :]:
+            if not known(present.shape):
                 continue
-            total: int = present.shape[growth.axis]  # type: ignore[assignment]
+            total = known_dims(present.shape)[growth.axis]
             longer = room if total <= room else room_for(total)
             graph._inputs[growth.past] = graph._by_id[past.id] = _with_room(past, growth.axis, room)
             graph._outputs[growth.present] = _with_room(present, growth.axis, longer)

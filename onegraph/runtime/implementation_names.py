@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from .._util.worker_process import command
 from ..capi.settings import get_cpu_isa, set_max_cpu_isa
-from ..capi.threads import get_num_threads
+from ..capi.threads import threads_now
 from ..errors import ArgumentError, StateError, UnsupportedError, shown
 from .compiled_program import CompiledProgram
 from .program import Program
@@ -41,7 +41,7 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str, finite
     Raises:
         UnsupportedError: the process failed, or took more than ten minutes.
     """
-    limit = get_num_threads() or 1
+    limit = threads_now()
     threads = {report.index: report.threads or limit for report in program.reports if report.threads is not None}
     task = pickle.dumps((program.whole_graph(), policy, fpmath_mode, finite_math, threads, get_cpu_isa()))
     settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}

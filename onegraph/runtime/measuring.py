@@ -8,7 +8,7 @@ from statistics import median
 from time import perf_counter
 
 from ..builder.graph import DataGraph
-from ..capi.threads import get_num_threads
+from ..capi.threads import threads_now
 from ..compiler.arithmetic import flops
 from ..compiler.report import PartitionReport
 from ..ir.op import Array, label_of
@@ -114,4 +114,4 @@ def _profile(
                 report.bytes,
             )
         )
-    return Profile(rows, runs, Spans(spans, get_num_threads() or 1))
+    return Profile(rows, runs, Spans(spans, threads_now()))

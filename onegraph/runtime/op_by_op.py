@@ -66,7 +66,7 @@ class ExaminedOp:
         self._by_ranks = None if _has_ranks(op) else dict[object, ExaminedOp]()
         self._deciding = frozenset(shape_inputs_of(op))
         self._examine = partial(run_op, op, host=with_kernel)
-        is_opaque = op.kind in kinds.HOST_OPAQUE and op.edition == HOST
+        is_opaque = op.kind in kinds.HOST_OPAQUE
         self._needs_no_rules = is_opaque or _is_refused_by_numpy(op)
         function = direct(op) if self._needs_no_rules and not is_opaque else None
         self._compute = _prepared(op) if function is None else partial(_directly, op, function)
@@ -87,7 +87,7 @@ class ExaminedOp:
 
     def _of_ranks(self, by_ranks: dict[object, ExaminedOp], arrays: Sequence[Array | None]) -> ExaminedOp:
         """The op for the ranks of these arrays, which were unknown until now."""
-        ranks = tuple([None if array is None else array.ndim for array in arrays])
+        ranks = tuple([0 if array is None else array.ndim for array in arrays])
         examined = by_ranks.get(ranks)
         if examined is None:
             examined = by_ranks[ranks] = ExaminedOp(_ranked(self._op, ranks))
@@ -108,10 +108,10 @@ def _has_ranks(op: Op) -> bool:
     return all(tensor is None or tensor.shape is not None for tensor in op.inputs)
 
 
-def _ranked(op: Op, ranks: Sequence[int | None]) -> Op:
-    """An op whose inputs have these ranks."""
+def _ranked(op: Op, ranks: Sequence[int]) -> Op:
+    """An op whose inputs have these ranks; that of an input that is left out does not count."""
     inputs = [
-        tensor if tensor is None or rank is None or tensor.shape is not None else replace(tensor, shape=(None,) * rank)
+        tensor if tensor is None or tensor.shape is not None else replace(tensor, shape=(None,) * rank)
         for tensor, rank in zip(op.inputs, ranks, strict=True)
     ]
     return Op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition)
@@ -125,8 +125,8 @@ def _is_refused_by_numpy(op: Op) -> bool:
         return direct(op) is not None
     if op.kind not in REFUSED_BY_NUMPY:
         return False
-    decided = [op.inputs[index] for index in shape_inputs_of(op) if index < len(op.inputs)]
-    return all(tensor is None or tensor.value is not None for tensor in decided)
+    decided = [op.inputs[index] for index in shape_inputs_of(op)]
+    return all(tensor.value is not None for tensor in decided if tensor is not None)
 
 
 def _prepared(op: Op) -> Compute:

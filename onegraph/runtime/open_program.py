@@ -20,7 +20,7 @@ from .._util.open_sizes import OpenSize, present
 from .._util.size_symbols import OpenSizes, TooManyGuardsError
 from ..builder.graph import DataGraph
 from ..capi.settings import slow_types
-from ..capi.threads import ThreadCount, get_num_threads, restore_threads, thread_share
+from ..capi.threads import ThreadCount, restore_threads, thread_share, threads_now
 from ..compiler.compile import compile_steps
 from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel, KernelSource
@@ -302,7 +302,7 @@ class OpenProgram:
 
 def thread_state() -> tuple[int, int]:
     """What the number of threads of a program depends on: the setting of the calling thread, and its share."""
-    return get_num_threads() or 1, thread_share().threads
+    return threads_now(), thread_share().threads
 
 
 def _is_like(step: CompiledStep, like: CompiledStep) -> bool:

@@ -16,7 +16,7 @@ from .._util.record_log import RecordLog
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..capi.machine import machine
-from ..capi.threads import get_num_threads
+from ..capi.threads import threads_now
 from ..opset.dtypes import DataType
 
 LOG = RecordLog("peaks.log")
@@ -56,7 +56,7 @@ class Peaks:
 
 def peaks_of(make: Make, arithmetic: Iterable[str]) -> Peaks:
     """The peaks of this machine, for products of these data types; those that it cannot multiply are left out."""
-    threads = get_num_threads() or 1
+    threads = threads_now()
     rates = {kind: _kept(make, kind, threads) for kind in sorted({*arithmetic}) if kind in PRODUCTS}
     bandwidth = _kept(make, MEMORY, threads)
     return Peaks(threads, bandwidth, rates, not _disturbed.isdisjoint([(kind, threads) for kind in (MEMORY, *rates)]))

@@ -101,9 +101,7 @@ def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
     written, last = _liveness(values, steps)
     inputs = [tensor.id for tensor in graph.inputs.values()]
     names = {
-        tensor.id: name
-        for name, tensor in graph.outputs.items()
-        if tensor.id in written and tensor.id not in inputs and values[tensor.id].storage == tensor.id
+        tensor.id: name for name, tensor in graph.outputs.items() if tensor.id in written and tensor.id not in inputs
     }
     copied = tuple((name, tensor.id) for name, tensor in graph.outputs.items() if names.get(tensor.id) != name)
     last.update((values[number].storage, len(steps)) for _, number in copied)

@@ -147,7 +147,7 @@ class ProgramFinder:
     @property
     def takes_shapes(self) -> bool:
         """Whether the shapes of the inputs alone decide the program of a call."""
-        return not self._is_static and not self.value_inputs and self._interface.state is None
+        return not self._is_static and not self.value_inputs
 
     def program_for(self, shapes: Sequence[tuple[int, ...]]) -> Program | None:
         """The program for these shapes of the inputs, if there is one already."""
@@ -218,7 +218,7 @@ class ProgramFinder:
     def info(self) -> CacheInfo:
         """The counters of the cache, and of the programs with open sizes."""
         cache_info = self.cache.info()
-        if not self._is_static and "_open" in vars(self):
+        if "_open" in vars(self):
             cache_info.reused, cache_info.partitions = self._open.reused, self._open.partitions
             cache_info.reason = self._open.reason
         elif not self._is_static and cache_info.misses > 1:

@@ -84,8 +84,9 @@ class Repeat:
         slices = body.slices()
         names = {f"g{number}": result for number, result in enumerate(slices)}
         executable = body.compiled(names) if names else body.executable
-        program = None if executable is None else executable._programs.only_program()
-        return cls.of_program(call, body, program, {name: slices[result] for name, result in names.items()})
+        return cls.of_program(
+            call, body, executable._programs.only_program(), {name: slices[result] for name, result in names.items()}
+        )
 
     @classmethod
     def of_program(

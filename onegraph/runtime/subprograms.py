@@ -13,7 +13,6 @@ from ..compiler.numpy_steps import CONTROL, copied_to
 from ..errors import ArgumentError, OneGraphError, SpecError
 from ..ir.op import Array, Op, schema_of
 from ..native.library import address_of
-from ..opset.editions.registry import HOST
 from ..opset.host.control import BODIES, FIXED
 from ..opset.schema import Call
 from ..opset.shapes import known
@@ -84,13 +83,15 @@ class CompiledBody:
         slice_by_id: dict[int, Slice] = {}
         counter, names = self._graph._inputs.get("i"), {input_.id: name for name, input_ in self._graph._inputs.items()}
         for op in self._graph.ops if counter is not None else ():
-            if op.kind != "Gather" or op.edition != HOST or op.inputs[1] is None or op.inputs[1].id != counter.id:  # type: ignore[union-attr]
+            if op.kind != "Gather":
                 continue
-            (source, _), (result,) = op.inputs, op.outputs
-            name = names.get(source.id) if source is not None else None
-            if result.id in self._ends:  # the program writes it
+            (source, place), (result,) = op.inputs, op.outputs
+            assert source is not None
+            assert place is not None
+            name = names.get(source.id)
+            if place.id != counter.id or result.id in self._ends:  # the program writes it
                 continue
-            if source is None or not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
+            if not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
                 continue
             slice_by_id[result.id] = Slice(source.value if name is None else name, int(op.attrs.get("axis", 0)))  # type: ignore[arg-type]
         return slice_by_id

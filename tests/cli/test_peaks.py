@@ -119,7 +119,7 @@ def test_rates_that_took_all_processors_are_kept(text, share, share_of_memory, r
     monkeypatch.setattr(peaks, "LOG", SimpleNamespace(find=lambda key: text, keep=lambda *record: log.append(record)))
     monkeypatch.setattr(peaks, "_bandwidth", lambda make: (2.5, share_of_memory))
     monkeypatch.setattr(peaks, "_rate", lambda make, kind: (3.5, share))
-    monkeypatch.setattr(peaks, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(peaks, "threads_now", lambda: 2)
     found = peaks.peaks_of(None, ["f32", "boolean", "f32"])
     rate, bandwidth = (5.5, 5.5) if text == "5.5" else (3.5, 2.5)
     assert (found.threads, found.rates, found.bandwidth, found.disturbed) == (2, {"f32": rate}, bandwidth, disturbed)

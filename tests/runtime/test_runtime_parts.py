@@ -12,15 +12,21 @@ from helpers.called_graphs import chosen_rows, copied, sums
 import onegraph as og
 from onegraph._util.late_imports import import_late
 from onegraph.arrays.ndarrays import aligned_empty
+from onegraph.capi import threads
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
 from onegraph.opset.editions.registry import HOST
 from onegraph.runtime import (
+    apart,
     bound_run,
     direct_ops,
     equal_bits,
+    growing,
+    grown_outputs,
     kept_constants,
+    op_by_op,
+    open_program,
     open_programs,
     open_steps,
     plan,
@@ -31,16 +37,17 @@ from onegraph.runtime import (
     subprograms,
 )
 from onegraph.runtime.apart import _Edges
-from onegraph.runtime.compile_options import CompileOptions
+from onegraph.runtime.arguments import Arguments, value_inputs
+from onegraph.runtime.compile_options import CompileOptions, refuse_unknown_partitions
 from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.direct_ops import direct
 from onegraph.runtime.equal_bits import _numbers, agrees
-from onegraph.runtime.growing import SMALL, Growing
+from onegraph.runtime.growing import SMALL, Growing, Growth, growths_of
 from onegraph.runtime.joining import reason_of
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.op_by_op import OFTEN, ExaminedOp, OpByOp, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_parameters import Parameters
-from onegraph.runtime.open_program import OpenProgram, _has_bytes_of, _is_like
+from onegraph.runtime.open_program import OpenProgram, _has_bytes_of, _is_like, _is_same
 from onegraph.runtime.open_programs import MOST, MOST_FAILURES, MOST_UNUSED, OpenPrograms
 from onegraph.runtime.overwriting import overwriting, possible_overs
 from onegraph.runtime.program_cache import dispatch
@@ -229,9 +236,7 @@ def test_boxes_that_a_kernel_cannot_count_are_refused(most, monkeypatch):
             kept(*given)
 
 
-@pytest.mark.parametrize(
-    ("end", "rank", "shape"), [(ANY, 2, (None, None)), (ANY, 0, ()), (ANY, None, None), (ROWS, 2, (None, 3))]
-)
+@pytest.mark.parametrize(("end", "rank", "shape"), [(ANY, 2, (None, None)), (ANY, 0, ()), (ROWS, 2, (None, 3))])
 def test_unknown_ranks_become_those_of_arrays(end, rank, shape):
     op = op_of("Add", [end, end], {}, False)
     ranked = _ranked(op, (rank, rank))
@@ -1413,3 +1418,335 @@ def test_attributes_are_kept_if_they_are_plain(value, is_plain):
     else:
         with pytest.raises(NotKeptError, match="no plain data"):
             _plain_attribute(value)
+
+
+def test_one_thread_runs_where_openmp_has_none(monkeypatch):
+    assert threads.threads_now() == threads.get_num_threads()
+    monkeypatch.setattr(threads, "get_num_threads", lambda: None)
+    assert threads.threads_now() == 1
+
+
+def test_arguments_of_graphs_without_inputs_and_ranks():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.constant(np.ones(2, F32))))
+    with pytest.raises(og.ArgumentError, match="shapes by names of inputs: none"):
+        Arguments(graph).shapes({"x": (2,)})
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", None)))
+    with pytest.raises(og.ArgumentError, match="known dims that fit"):
+        Arguments(graph).shapes({})
+    assert Arguments(graph).shapes({"x": (2, 3)}) == {"x": (2, 3)}
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_parts_of_longer_caches_are_copied_unless_they_grow(grows):
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", (2, None, 4)), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(past, new, axis=1))
+    part, arguments = np.zeros((2, 9, 4), F32)[:, :3], Arguments(graph)
+    held = arguments.arrays([part, np.zeros((2, 1, 4), F32)], {}, grows=grows)
+    assert (held["past"].flags.c_contiguous, arguments.copies) == ((False, 0) if grows else (True, 1))
+
+
+@pytest.mark.parametrize(("shape", "found"), [((2, 3), ()), ((3,), ("x",)), (None, ())])
+def test_inputs_of_rank_two_are_data(shape, found):
+    graph = og.Graph()
+    sizes, x = graph.input("x", "s64", shape), graph.input("data", "f32", (2, 3))
+    wanted = graph.op("ReduceMax", [sizes], {"axes": [0], "keep_dims": shape == (3,)}, edition=HOST)
+    graph.output("y", graph.op("Reshape", [x, wanted], edition=HOST))
+    assert value_inputs(graph) == found
+
+
+def two_concats(**more):
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", (2, None, 4), **more), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(past, new, axis=1))
+    graph.output("longer", graph.concat(past, new, new, axis=1))
+    return graph
+
+
+def test_the_first_output_that_begins_with_an_input_grows():
+    (growth,) = Growing(two_concats()).growths
+    assert (growth.past, growth.present, growth.axis, growth.target) == ("past", "present", 1, 0)
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", (2, 3, 4), strides=(20, 4, 1)), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(past, new, axis=1))
+    assert growths_of(graph, {"past": (2, None, 4), "new": (2, 1, 4)}) == ()
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", None), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(past, new, axis=0))
+    assert Growing(graph).growths == ()
+
+
+@pytest.mark.parametrize("kind", ["Concat", "ReLU"])
+@pytest.mark.parametrize("grows", [True, False])
+@pytest.mark.parametrize("has_variables", [True, False])
+def test_caches_of_models_are_found_with_their_ops(kind, grows, has_variables, monkeypatch):
+    monkeypatch.setattr(growing, "HOST_OPAQUE", frozenset(["Concat"]))
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", (2, None if grows else 3, 4)), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(past, new, axis=1) if kind == "Concat" else graph.relu(past))
+    if has_variables:
+        graph.variable("v", np.ones(2, F32))
+    found = Growing(graph)
+    assert bool(found.growths) is (kind == "Concat" and grows and not has_variables)
+    assert found.may_learn is (kind == "Concat" and not grows and not has_variables)
+
+
+@pytest.mark.parametrize(("first", "second", "room"), [(9, 9, 9), (9, 8, None), (9, 0, 9), (0, 9, 9)])
+def test_caches_have_one_capacity_where_they_have_one(first, second, room):
+    """The room 0 is of a cache whose leading dims are 1, which has room for any capacity."""
+    graph, arrays = og.Graph(), []
+    for name, capacity in (("key", first), ("value", second)):
+        heads = 2 if capacity else 1
+        past, new = graph.input(name, "f32", (heads, None, SMALL)), graph.input(f"new_{name}", "f32", (heads, 1, SMALL))
+        graph.output(f"present_{name}", graph.concat(past, new, axis=1))
+        arrays += [np.zeros((heads, capacity or 3, SMALL), F32)[:, :3], np.zeros((heads, 1, SMALL), F32)]
+    found = Growing(graph).prepared(arrays)
+    assert (found and found[1]) == room
+
+
+class Step(NamedTuple):
+    """A step of a kernel, or of a partition without a name; the first piece is read."""
+
+    name: str
+    pieces: tuple[int, ...]
+    shifts: tuple[int, ...] = ()
+    n_inputs: int = 1
+
+    @property
+    def compiled(self):
+        return Kernel(self.name, ()) if self.name else PARTITION
+
+
+COPY, EXTEND, PAST, PRESENT = grown_outputs.CAST.name, grown_outputs.EXTEND_CACHE.name, 1, 2
+# The steps of a program with a cache, what numpy reads, and whether an output may lie over its input.
+CACHES = [
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, PRESENT), (0, 64))], (), True),
+    ([Step(COPY, (PAST, PRESENT), (0, 0)), Step("", (3, PRESENT), (0, 1))], (), True),
+    ([Step(EXTEND, (PAST, 3, PRESENT), (), 2)], (), True),
+    ([Step(EXTEND, (PAST, 3, PRESENT), (0, 8, 0), 2)], (), True),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, PRESENT), (0, 64))], (PAST,), False),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, PRESENT), (0, 64))], (PRESENT,), False),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, PRESENT))], (), False),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, PRESENT), (64, 0))], (), False),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (3, 4), (64, 0))], (), True),
+    ([Step(COPY, (PAST, PRESENT), (4, 0))], (), False),
+    ([Step(COPY, (PAST, PRESENT), (0, 4))], (), False),
+    ([Step(COPY, (3, PRESENT))], (), False),
+    ([Step("", (PAST, PRESENT))], (), False),
+    ([Step("add", (PAST, PRESENT))], (), False),
+    ([Step("add", (3, PRESENT), (0, 64))], (), False),
+    ([Step(COPY, (PAST, PRESENT)), Step("add", (PAST, 4))], (), True),
+    ([Step(EXTEND, (PAST, 3, PRESENT), (), 2), Step("add", (PAST, 4))], (), False),
+]
+
+
+@pytest.mark.parametrize(("steps", "resident", "is_kept"), CACHES)
+def test_outputs_lie_over_inputs_that_steps_only_continue(steps, resident, is_kept):
+    placement = SimpleNamespace(direct=[("present", PRESENT)], residents=dict.fromkeys(resident))
+    graph = SimpleNamespace(inputs={"past": SimpleNamespace(id=PAST)})
+    program = SimpleNamespace(steps=steps, graph=graph, placement=placement)
+    growth = Growth("past", "present", 1, 0, 0)
+    assert grown_outputs._kept(program, [growth]) == [growth] * is_kept
+
+
+@pytest.mark.parametrize(("shape", "span"), [((2, 3, 4), 24), ((2, 0, 4), 4 + 4), ((0, 3, 4), 8 + 4)])
+def test_spans_of_outputs_without_elements(shape, span):
+    past, present = value(shape=shape), value(shape=shape)._replace(strides=(12, 4, 1))
+    grown = grown_outputs._grown(past, present._replace(strides=(4 * max(shape[1], 1), 4, 1)), 1, True)
+    assert grown.span == 4 * (24 if 0 not in shape else span)
+
+
+def relu_of(shape):
+    graph = og.Graph()
+    graph.output("y", graph.op("Add", [graph.input("x", "f32", shape), graph.input("z", "f32", shape)]))
+    return graph
+
+
+def test_small_parts_end_at_their_bounds(monkeypatch):
+    monkeypatch.setattr(op_by_op, "SMALL", 12)
+    monkeypatch.setattr(op_by_op, "MOST_COUNTS", 2)
+    arrays = {size: [np.ones(size, F32)] * 2 for size in range(4, 8)}
+    ops = OpByOp.of(relu_of((None,)), None)
+    assert ops.run(arrays[6])[0].tolist() == [2] * 6
+    assert ops.run(arrays[7]) is None
+    assert [*ops._counts.values()] == [1]
+    for size, counts in ((6, [2]), (5, [2, 1]), (5, [2]), (4, [2, 1])):
+        ops.run(arrays[size])
+        assert [*ops._counts.values()] == counts
+
+
+def test_parts_with_large_results_are_tried_once():
+    graph = og.Graph()
+    x, shape = graph.input("x", "f32", (1,)), graph.constant(numbers(20_000), dtype="s64")
+    graph.output("y", graph.op("Expand", [x, shape], edition=HOST))
+    ops, ran = OpByOp.of(graph, None), []
+    results = ops.results
+    ops.results = lambda *given: ran.append(1) or results(*given)
+    assert [ops.run([np.ones(1, F32)]) for _ in range(3)] == [None] * 3
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize(("most", "most_terms", "fits"), [(12, 24, True), (11, 24, False), (12, 23, False)])
+def test_results_and_products_of_parts_are_limited(most, most_terms, fits):
+    graph = og.Graph()
+    graph.output("y", graph.matmul(graph.input("a", "f32", (3, 2)), graph.input("b", "f32", (2, 4))))
+    arrays = [np.ones((3, 2), F32), np.ones((2, 4), F32)]
+    ops = OpByOp.of(graph, None)
+    if fits:
+        assert ops.results(arrays, most, most_terms)[0].shape == (3, 4)
+    else:
+        with pytest.raises(op_by_op.TooLargeError):
+            ops.results(arrays, most, most_terms)
+
+
+def test_combinations_of_shapes_are_remembered_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(op_by_op, "MOST_KEYS", 2)
+    examined, asked = ExaminedOp(op_of("Pad", [ROW, numbers(1, 1)], {"mode": "constant"}, True)), []
+    examine = examined._examine
+    examined._examine = lambda arrays: asked.append(1) or examine(arrays)
+    for size, count in ((1, 1), (1, 1), (2, 2), (3, 3), (3, 4), (2, 4)):
+        examined([np.ones(size, F32), numbers(1, 1)])
+        assert len(asked) == count
+
+
+@pytest.mark.parametrize(("size", "index", "has_contents"), [(64, 0, True), (65, 0, False), (65, 1, True)])
+def test_contents_of_few_numbers_and_of_shapes_tell_calls_apart(size, index, has_contents):
+    examined = ExaminedOp(op_of("Reshape", [ROWS, ONE], {}, True))
+    array = np.zeros(size, np.int64)
+    assert examined._key_of(index, array) == ((size,), array.tobytes() if has_contents else b"")
+
+
+def reused(**more):
+    """The last stage of a graph: names and ids of its inputs and outputs."""
+    ends = {"inputs": {"a": 1, "b": 2}, "outputs": {"y": 1, "z": 2}, "ops": (), **more}
+    for key in ("inputs", "outputs"):
+        ends[key] = {name: SimpleNamespace(id=number) for name, number in ends[key].items()}
+    return SimpleNamespace(**ends)
+
+
+@pytest.mark.parametrize(
+    ("rest", "ends"),
+    [
+        (reused(), [("y", "a"), ("z", "b")]),
+        (reused(outputs={"z": 2}), [("z", "b")]),
+        (reused(ops=("op",)), None),
+        (reused(outputs={"y": 1, "z": 1}), None),
+        (reused(outputs={"y": 1, "z": 3}), None),
+    ],
+)
+def test_last_stages_without_ops_name_their_inputs(rest, ends):
+    staged = object.__new__(Staged)
+    staged._stages = SimpleNamespace(rest=rest)
+    assert staged._named_ends() == ends
+
+
+@pytest.mark.parametrize(("count", "names"), [(20, 20), (21, 21), (22, 21)])
+def test_messages_name_twenty_partitions(count, names):
+    reports = [PartitionReport(place, "oneDNN", ("Add",), (f"a{place}",)) for place in range(count)]
+    refuse_unknown_partitions({count - 1: 1}, reports)
+    with pytest.raises(og.ArgumentError) as raised:
+        refuse_unknown_partitions({count: 1}, reports)
+    text = str(raised.value).partition("the partitions are ")[2]
+    assert (len(text.split("; ")), text.endswith("; ...")) == (names, count > 20)
+
+
+@pytest.mark.parametrize(("count", "text"), [(6, "a, b, c, d, e, f"), (7, "a, b, c, d, e, f and 1 others")])
+def test_messages_name_six_kinds(count, text):
+    assert apart._some(frozenset("abcdefg"[:count])) == text
+
+
+def edges_beside(graph, *reports):
+    return _Edges(graph, reports, CompileOptions("fusion", True, "strict", None), None)
+
+
+def test_ops_of_no_edition_are_foreign():
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2,))
+    graph.op("Where", [graph.op("Equal", [x, x], edition=HOST), x, x], edition=HOST, name="where")
+    graph.op("Add", [x, x], edition=HOST, name="host add")
+    graph.op("Add", [x, x], name="add")
+    edges = edges_beside(graph)
+    edges.by_name["old"] = SimpleNamespace(kind="OldKind", edition="legacy-1")
+    assert [name for name in edges.by_name if edges._is_foreign(name)] == ["host_equal_0", "where"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "turned", "said"), [("Subtract", True, True), ("Subtract", False, False), ("Add", True, False)]
+)
+def test_second_operands_of_differences_are_turned(kind, turned, said):
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", (2,)), graph.input("y", "f32", (2,))
+    first = graph.relu(x, name="relu")
+    graph.op(kind, [y, first] if turned else [first, y], name="last")
+    report = PartitionReport(0, "oneDNN", (kind,), ("last",))
+    assert bool(edges_beside(graph, report)._turned(report, first)) is said
+
+
+def test_copies_of_no_op_are_for_layouts():
+    graph = og.Graph()
+    x = graph.relu(graph.input("x", "f32", (2,)), name="relu")
+    copy, last = PartitionReport(0, "copy", ("Reorder",), ("?",)), PartitionReport(1, "oneDNN", ("ReLU",), ("relu",))
+    edges = edges_beside(graph, copy, last)
+    assert edges._why(copy, last, x) == ("copy", "Reorder '?': its consumer needs another layout")
+    reason = copy.__class__(0, "copy", ("Reorder",), ("?",), ("a reason",))
+    assert edges._why(reason, last, x) == ("copy", "Reorder '?': a reason")
+
+
+def known_steps(**more):
+    """A program whose steps are compared, and the part of the open program that compares them."""
+    step = SimpleNamespace(alone=False, again=None, pieces=(1, 2), n_inputs=1, shifts=[0], compiled=ADD)
+    like = {"ending": 0, "steps": [step], "values": {1: value(), 2: value()}, **more}
+    return SimpleNamespace(
+        ending=SimpleNamespace(n_steps=like["ending"]),
+        steps=like["steps"],
+        placement=SimpleNamespace(values=like["values"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({}, None),
+        ({"ending": 1}, "at the end"),
+        ({"values": {1: value()}}, "other steps"),
+        ({"values": {1: value(), 2: value("s8")}}, "other steps"),
+        ({"steps": []}, "other steps"),
+        ({"steps": "alone"}, "at the end"),
+        ({"steps": "again"}, "at the end"),
+        ({"steps": "other"}, "other steps"),
+    ],
+)
+def test_programs_of_other_steps_are_refused(more, error, monkeypatch):
+    monkeypatch.setattr(open_program, "CompiledStep", SimpleNamespace)
+    (step,) = known_steps().steps
+    changed = {"alone": {"alone": True}, "again": {"again": 1}, "other": {"compiled": MORE}}.get(str(more.get("steps")))
+    if changed:
+        more = {"steps": [SimpleNamespace(**{**vars(step), **changed})]}
+    form = object.__new__(OpenProgram)
+    form.schedule = SimpleNamespace(steps=[step], values={1: value(), 2: value()})
+    if error is None:
+        form._refuse_unlike(known_steps(**more))
+    else:
+        with pytest.raises(open_programs.NoParametersError, match=error):
+            form._refuse_unlike(known_steps(**more))
+
+
+TABLE = np.arange(6, dtype=F32)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [
+        (None, None, True),
+        (TABLE, TABLE, True),
+        (TABLE, TABLE.copy(), True),
+        (TABLE, TABLE + 1, False),
+        (TABLE, None, False),
+        (None, TABLE, False),
+    ],
+)
+def test_values_with_constants_are_the_same_by_these(mine, theirs, same):
+    one = value(shape=(6,))
+    assert _is_same(one._replace(constant=mine), one._replace(constant=theirs, name="other")) is same
