@@ -30,6 +30,7 @@ from tests.helpers import aten_calls
 
 TESTS = Path(__file__).parents[1]
 ALL = TESTS.parent / "build" / "aten_calls.json"  # of all calls
+FORMS = 3  # sets of ops that a call becomes
 DRAWS = 12  # calls beside each one
 MOST = 24000  # letters of a text that is kept
 PLAIN = (bool, int, str, type(None))
@@ -228,6 +229,7 @@ class Asking:
 
     def __init__(self) -> None:
         self.met: dict[str, bytearray] = {}
+        self.kinds: dict[str, set[tuple[str, ...]]] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The specification of a module of the front end."""
@@ -267,9 +269,15 @@ class Asking:
 
         sys.settrace(trace)
         try:
-            aten_calls.replayed(made)
+            lines = aten_calls.replayed(made)
         finally:
             sys.settrace(None)
+        if name and "beside" not in made:  # the ops that a call becomes
+            kinds = tuple(sorted({line.split()[1] for line in lines if " " in line}))
+            if len(self.kinds.setdefault(name, {kinds})) < FORMS:
+                self.kinds[name].add(kinds)
+            if kinds in self.kinds[name]:
+                found.add((name, 0, kinds))
         return found | {(key, place) for key, met in self.met.items() for place, one in enumerate(met) if one}
 
 
