@@ -43,7 +43,7 @@ check bad.json --library none --format sarif
 check a.json --library 3.2 --library 3.6@avx2
 check r.json one.json ops.json ops.toml --edition all --library none
 check r.json one.json torn.json --edition onednn-3.2 --edition onednn-3.6 --library 3.2 --library none
-check ops.json ops.toml ops.yaml one.json --library 3.2 --library none
+check ops.json ops.toml one.json --library 3.2 --library none
 check ops.json --library none --format github
 check ops.json ops.toml --library none --format junit
 check ops.toml --library none --format json
@@ -163,7 +163,6 @@ def files():
     Path("torn.json").write_text(Path("r.json").read_text()[:-40])
     Path("one.json").write_text(json.dumps(WRONG, indent=1))
     Path("ops.json").write_text(json.dumps([ABS, WRONG, OLD], indent=1))
-    Path("ops.yaml").write_text(json.dumps({"ops": [ABS, WRONG, OLD]}))
     Path("ops.toml").write_text('[[ops]]\nop = "Abs"\n\n[[ops]]\nop = "SoftMax"\nattrs = {axis = 1.5}\n')
     Path("r.onnx").write_text("other")
 
