@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import ArgumentError
 from .drafts import Draft, remove_abandoned
 from .mapped_file import MappedFile, open_regular
-from .paths import path_of
+from .paths import absolute, path_of
 
 VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
 SUFFIX = ".onegraph"
@@ -38,13 +38,12 @@ def get_cache_folder() -> Path | None:
     """
     if _chosen:
         return _chosen[-1]
-    folder = os.environ.get(VARIABLE)
-    if folder is not None:
-        return Path(folder).absolute() if folder else None
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder, base = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME", "")
     try:
+        if folder is not None:
+            return Path(absolute(folder)) if folder else None
         return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "onegraph"
-    except RuntimeError:  # no home
+    except (OSError, RuntimeError):  # no current folder, no home
         return None
 
 
@@ -55,12 +54,15 @@ def set_cache_folder(folder: object) -> None:
         folder: a path; None to keep nothing and to read nothing.
 
     Raises:
-        ArgumentError: ``folder`` is neither a path nor None.
+        ArgumentError: ``folder`` is neither a path nor None, or is relative where there is no current folder.
     """
     path = None if folder is None else path_of("folder", folder, "the path of a folder, or None")
     if path is not None and os.path.exists(path) and not os.path.isdir(path):
         raise ArgumentError(f"folder: {str(path)!r} is not a folder")
-    _chosen[:] = [None if path is None else path.absolute()]
+    try:
+        _chosen[:] = [None if path is None else Path(absolute(path))]
+    except OSError:
+        raise ArgumentError(f"folder: {str(path)!r} is relative, and the current folder is gone") from None
 
 
 def find(key: str, digest: Digest) -> memoryview | None:

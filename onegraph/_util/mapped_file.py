@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .paths import absolute
+
 Identity = tuple[int, ...]
 
 
@@ -125,7 +127,7 @@ class SourceFiles:
             NotRegularError: it is no regular file.
             OSError: it cannot be opened.
         """
-        written = os.path.join(os.getcwd(), path)
+        written = absolute(path)
         if written not in self._files:
             real = os.path.realpath(path) if resolved is None else resolved
             with open(open_regular(real), "rb", buffering=0) as file:

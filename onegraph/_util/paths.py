@@ -24,3 +24,13 @@ def path_of(name: str, path: object, expected: str) -> Path:
     if unfit:
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
     return path_found
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path with the current folder in front, which an absolute path needs not: the folder may be gone.
+
+    Raises:
+        OSError: the path is relative, and there is no current folder.
+    """
+    plain = os.fspath(path)
+    return plain if os.path.isabs(plain) else os.path.join(os.getcwd(), plain)

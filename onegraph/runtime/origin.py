@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .._util import disk_cache
 from .._util.interpreter_tricks import blake2b
 from .._util.mapped_file import MappedFile, SourceFile, SourceFiles
+from .._util.paths import absolute
 from .._version import __version__
 from ..builder.graph import DataGraph
 from ..native.digests import digest_of, package_digest
@@ -96,7 +97,7 @@ def contents_of(graph: DataGraph) -> object:
 
 def key_of(path: str | os.PathLike[str], *arguments: object) -> str:
     """The key of the model in a file that is read with these arguments, which are plain data."""
-    return digest(FORM, __version__, os.path.join(os.getcwd(), path), arguments)
+    return digest(FORM, __version__, absolute(path), arguments)
 
 
 def opened(key: str) -> SourceFiles | None:

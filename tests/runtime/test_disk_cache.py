@@ -360,6 +360,19 @@ def test_environment_moves_the_folder(monkeypatch, settings, expected):
     assert og.get_cache_folder() == (None if expected is None else Path(expected))
 
 
+def test_no_relative_folder_without_a_current_one(monkeypatch):
+    def gone():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    with pytest.raises(og.ArgumentError, match="relative"):
+        og.set_cache_folder("relative")
+    monkeypatch.setattr(disk_cache, "_chosen", [])
+    monkeypatch.setenv("ONEGRAPH_CACHE", "relative")
+    assert og.get_cache_folder() is None
+    assert find(KEY) is None
+
+
 def test_setting_moves_the_folder(tmp_path):
     og.set_cache_folder(tmp_path / "new")
     assert og.get_cache_folder() == tmp_path / "new"

@@ -291,6 +291,20 @@ def test_path_that_nobody_may_look_at_is_described(tmp_path, monkeypatch):
         og.load(tmp_path / "model")
 
 
+def gone():
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def test_absolute_paths_need_no_current_folder(kind, monkeypatch):
+    path, save, load = kind
+    monkeypatch.setattr(os, "getcwd", gone)
+    save(path, 2)
+    assert load(path) == 2
+    for turn in (lambda: save(Path("new"), 2), lambda: load(Path("new"))):
+        with pytest.raises(og.FormatError, match="new"):
+            turn()
+
+
 # Paths, whether a file and whether files in a folder can be written there, and what else is said.
 PLACES = [
     ("new", True, True, ""),
