@@ -606,6 +606,9 @@ def _learned() -> Iterator[HostCase]:
     yield HostCase("Classify", [one, classes[:2]], [_i(7, 9), np.float32([[0.75, 0.25], [0.25, 0.75]])], single)
     mirrored = np.float32([[-0.25, 0.25], [-0.75, 0.75]])
     yield HostCase("Classify", [one, classes[:2]], [_i(9, 9), mirrored], {"opposite": "mirror"})
+    nan, inf = np.nan, np.inf
+    some, chosen = np.float32([[nan, -inf, nan], [nan, nan, nan]]), np.float32([[0, -inf, 0], [0, 0, 0]])
+    yield HostCase("Classify", [some, classes], [_i(9, 7), chosen], {"absent": True})
     given = [np.float64([2, np.nan, 5, -1]), np.float64([-1, 2, np.nan]), _i(10, 20, 30), np.int64(0)]
     yield HostCase("LookUp", given, [_i(20, 30, 0, 10)], {}, frozenset([1, 2, 3]))
     yield HostCase("LookUp", [_i(3, 4), _i(3), np.float32([0.5]), np.float32(-1)], [np.float32([0.5, -1])])

@@ -93,10 +93,12 @@ def classify(call: Call, src: Array, classes: Array) -> tuple[Array, Array]:
         scores, best = np.concatenate([opposite, src], axis=1), src[:, 0] > np.float32(call.f32("threshold"))
     else:
         order = np.where(np.isnan(src), -np.inf, src)
-        if not call.flag("absent"):  # a number is larger than the first one, or it is not
+        if call.flag("absent"):  # -inf is a score
+            best = (~np.isnan(src) & (order == order.max(1, keepdims=True))).argmax(1)
+        else:  # a number is larger than the first one, or it is not
             order = np.where(np.isnan(src[:, :1]), -np.inf, order)
             order[:, 0] = np.where(np.isnan(src[:, 0]), np.inf, order[:, 0])
-        best = order.argmax(1)
+            best = order.argmax(1)
     if call.flag("absent"):
         scores = np.where(np.isnan(scores), 0, scores)
     return classes[best.astype(np.int64)], _transformed(call.string("transform"), scores.astype(np.float32))
