@@ -256,5 +256,5 @@ def _copy(source: Array, target: Array) -> None:
 
 
 def is_matrix(shape: tuple[int, ...]) -> bool:
-    """Whether weights of this shape are one matrix."""
-    return len(shape) >= 2 and prod(shape[:-2]) == 1 and prod(shape) > 0
+    """Whether weights of this shape, which are not empty, are one matrix."""
+    return len(shape) >= 2 and prod(shape[:-2]) == 1

@@ -45,7 +45,8 @@ class Geometry(NamedTuple):
         total = self.images * self.rows
         count = min(present(total), -(-present(total * size) // STRIP_BYTES))
         rows = -(-total // count)
-        ends = [total * number // count for number in range(count + 1)] if opens else [*range(0, total, rows), total]
+        equal = [total * number // count for number in range(count + 1)]
+        ends = equal if opens else [*range(0, total, rows), total]
         for first, end in pairwise(ends):
             yield first * self.columns, (end - first) * self.columns
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
-
-import numpy as np
 
 from ...opset.dtypes import DataType
 from ...opset.signature import AttrValue
@@ -32,7 +29,7 @@ def only_maker(graph: Lowered, value: int) -> Step | None:
 def number_of(graph: Lowered, value: int) -> float | None:
     """The number, finite or minus infinity, that a constant of one element is; None for others."""
     constant = graph.values[value].constant
-    if constant is None or prod(graph.values[value].shape) != 1 or constant.dtype != np.float32:
+    if constant is None or constant.size != 1:
         return None
     number = float(constant.reshape(-1)[0])
     return number if abs(number) < float("inf") or number == -float("inf") else None
@@ -95,14 +92,7 @@ def with_sinks(graph: Lowered, softmax: Step) -> _Sinks | None:
     scores, sink = maker.inputs
     shape, column = graph.values[scores].shape, graph.values[sink].shape
     axis = int(maker.attrs["axis"]) % len(shape)  # type: ignore[arg-type]
-    if (
-        axis != len(shape) - 1
-        or len(shape) != RANKS[0]
-        or column[-1] != 1
-        or graph.values[sink].dtype is not DataType.f32
-    ):
-        return None
-    if graph.only_consumer(scores) is None or graph.values[scores].dtype is not DataType.f32:
+    if axis != len(shape) - 1 or len(shape) != RANKS[0] or column[-1] != 1 or graph.only_consumer(scores) is None:
         return None
     wide = graph.maker(sink)
     if wide is not None and wide.kind == "Expand" and len(graph.values[wide.inputs[0]].shape) == len(column):
@@ -158,7 +148,7 @@ class Scores:
     def _begin(self) -> None:
         """Look for a mask."""
         graph, maker = self._graph, only_maker(self._graph, self.number)
-        if maker is None or len(maker.outputs) != 1:
+        if maker is None:
             return
         shape = graph.values[maker.outputs[0]].shape
         if maker.kind == "Add" and is_plain(graph, maker, 2):
@@ -167,11 +157,11 @@ class Scores:
                 number, operand = operand, number
             if len(graph.values[operand].shape) <= len(shape) and graph.values[number].shape == shape:
                 self._take(maker, number, operand)
-        elif maker.kind in ("Where", "Select") and len(maker.inputs) == 3:
+        elif maker.kind in ("Where", "Select"):
             condition, *ends = maker.inputs
             for place, fill in enumerate(reversed(ends)):
                 hidden, number = number_of(graph, fill), ends[place]
-                if hidden is not None and graph.values[number].shape == shape and number != fill:
+                if hidden is not None and graph.values[number].shape == shape:
                     self._selects = {"hidden": hidden, "selects": SELECTS[place]}
                     self._take(maker, number, condition)
                     return

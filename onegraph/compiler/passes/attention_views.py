@@ -102,12 +102,13 @@ def _reshaped(edit: Edit, step: Step, source: int, target: int) -> Step:
 
 def place_for_reader(edit: Edit, result: int) -> None:
     """Let the kernel write the heads of each token side by side, if only a view of that order reads the result."""
-    graph, value, reader = edit.graph, edit.values[result], edit.graph.only_consumer(result)
-    if reader is None or not is_view(reader) or result in graph.returned or value.storage != result:
+    graph, reader = edit.graph, edit.graph.only_consumer(result)
+    if not is_view(reader):
         return
+    assert reader is not None
     order = [int(axis) % 4 for axis in reader.attrs["order"]]  # type: ignore[union-attr]
     target = edit.values[reader.outputs[0]]
-    if target.dense and target.id not in graph.returned:
+    if target.id not in graph.returned:
         edit.change(result, strides=tuple([target.strides[order.index(axis)] for axis in range(4)]))
 
 

@@ -32,7 +32,6 @@ from .attention_views import before_joining, is_view, joined_shape, place_for_re
 
 Dims = tuple[int, ...]
 SPARE = MOVES | ARITHMETIC | {"TypeCast"}
-NARROW = frozenset([DataType.f16, DataType.bf16])
 FEW_QUERIES, LEAST_KEYS = 16, 64  # of a head
 CHANGING = "by onegraph: sizes change, and the library would compile its ops for each of them"
 FEW = "by onegraph: few queries take as long as reading the keys, which the library would copy first"
@@ -81,9 +80,10 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
     key, key_factor = unscaled(graph, key)
     key, value = _exact(graph, key), _exact(graph, value)
     maker = graph.maker(key)
-    if not turned and not is_view(maker):
-        return None
-    if maker is not None and not turned:
+    if not turned:
+        if not is_view(maker):
+            return None
+        assert maker is not None
         key_factor *= unscaled(graph, maker.inputs[0])[1]
     attrs = scores.numbers(factor * key_factor)
     if attrs is None:
@@ -138,9 +138,10 @@ def _behind(graph: Lowered, softmax: Step, *, has_sinks: bool, joins: bool) -> _
         return steps[-1].outputs[0], graph.only_consumer(steps[-1].outputs[0])
 
     replaces = last is not None and last.kind == "ReplaceNaN" and number_of(graph, last.inputs[1]) == 0
-    if last is not None and replaces:
+    if replaces:
+        assert last is not None
         shares, last = take(last)
-    if rounded := _rounded(graph, shares, last):
+    if rounded := _rounded(graph, last):
         shares, last = take(*rounded)
     if has_sinks:
         if last is None or not is_without_last(graph, last, shares):
@@ -156,20 +157,18 @@ def _behind(graph: Lowered, softmax: Step, *, has_sinks: bool, joins: bool) -> _
 def _exact(graph: Lowered, value: int) -> int:
     """The f16 or bf16 numbers that an f32 value has, which the kernel reads as they are; otherwise the value."""
     maker = graph.maker(value)
-    is_cast = maker is not None and maker.kind == "TypeCast" and graph.values[value].dtype is DataType.f32
-    return maker.inputs[0] if is_cast and graph.values[maker.inputs[0]].dtype in NARROW else value  # type: ignore[union-attr]
+    return maker.inputs[0] if maker is not None and maker.kind == "TypeCast" else value
 
 
-def _rounded(graph: Lowered, shares: int, first: Step | None) -> tuple[Step, ...]:
+def _rounded(graph: Lowered, first: Step | None) -> tuple[Step, ...]:
     """The steps that round shares to 16 bits and back, where the graph permits f32 between ops; () for none."""
     if graph.graph._roundings is None or first is None or first.kind != "TypeCast":
         return ()
     (narrow,) = first.outputs
     second = graph.only_consumer(narrow)
-    is_pair = second is not None and second.kind == "TypeCast" and graph.values[second.outputs[0]].dtype is DataType.f32
-    if not is_pair or graph.values[narrow].dtype not in NARROW or graph.values[shares].dtype is not DataType.f32:
+    if second is None or second.kind != "TypeCast":
         return ()
-    return first, second  # type: ignore[return-value]
+    return first, second
 
 
 def _has_few_queries(graph: Lowered, step: Step) -> bool:
@@ -183,14 +182,14 @@ def _is_turned(step: Step) -> bool:
 
 
 def _fit(graph: Lowered, q: Dims, key: int, value: int, s: Dims, mask: tuple[int, ...], turned: bool) -> bool:
-    """Whether the kernel takes tensors of these shapes, of which none is empty.
+    """Whether the kernel takes tensors of these shapes.
 
     ``q``: the shape of the query; ``s``: that of the scores; ``turned``: whether keys are rows.
     """
     k, v = (graph.values[number].shape for number in (key, value))
     if len(k) == len(s) and not turned:
         k = (*k[:-2], k[-1], k[-2])
-    if any(0 in shape or len(shape) != len(s) for shape in (q, k, v)) or k[:-1] != v[:-1] or len(s) not in RANKS:
+    if any(len(shape) != len(s) for shape in (q, k, v)) or k[:-1] != v[:-1]:
         return False
     if q[0] != k[0] or q[1] % k[1] or (len(s) > RANKS[0] and (q[1] != k[1] or k[2] != 1)):
         return False

@@ -79,13 +79,11 @@ def _replace(edit: Edit, step: Step, taken: set[int]) -> None:
             _multiply_matrices(edit, step, (source, second), taken)
         return
     src, result = values[source.codes], values[step.outputs[0]]
-    if 0 in (*src.shape, *result.shape) or not src.dense or result.dtype is not DataType.f32:
-        return
     biases = [values[number] for number in step.inputs[2:]]
-    if any(bias.dtype is not DataType.f32 or prod(bias.shape) != result.shape[-1] for bias in biases):
+    if not src.dense or any(prod(bias.shape) != result.shape[-1] for bias in biases):
         return
     geometry = convolution_geometry(part.call) if step.kind == "Convolution" else None
-    if not (_is_windowed(step, geometry) if step.kind == "Convolution" else _is_product(edit, step)):
+    if not (_is_windowed(step) if step.kind == "Convolution" else _is_product(edit, step)):
         return
     groups = 1 if geometry is None else geometry.groups
     channels, columns = src.shape[-1] // groups, result.shape[-1] // groups
@@ -120,9 +118,9 @@ def _multiply_matrices(edit: Edit, step: Step, sources: tuple[CodeSource, CodeSo
     is_plain = (
         len(step.inputs) == len(ends[:2]) and not part.call.flag("transpose_a") and ends[-1].dtype is DataType.f32
     )
-    if not is_plain or any(0 in value.shape for value in ends) or len(ranks) > 1 or len(batches) > 1:
+    if not is_plain or len(ranks) > 1 or len(batches) > 1:
         return
-    if first.dynamic is not None or second.dynamic is not None or len(ends[0].shape) < len(("rows", "depth")):
+    if first.dynamic is not None or second.dynamic is not None:
         return
     if ends[0].shape[-1] > MOST_DEPTH:
         return
@@ -163,23 +161,13 @@ def _is_product(edit: Edit, step: Step) -> bool:
     src, weights = (edit.values[number] for number in step.inputs[:2])
     result, part = edit.values[step.outputs[0]], step.part
     assert part is not None
-    return (
-        not part.call.flag("transpose_a")
-        and is_matrix(weights.shape)
-        and len(src.shape) == len(result.shape) > 1
-        and src.shape[:-1] == result.shape[:-1]
-    )
+    return not part.call.flag("transpose_a") and is_matrix(weights.shape) and len(src.shape) == len(result.shape) > 1
 
 
-def _is_windowed(step: Step, geometry: ConvolutionGeometry | None) -> bool:
-    part = step.part
-    return (
-        part is not None
-        and geometry is not None
-        and part.call.attr("data_format") == "NXC"
-        and part.call.attr("auto_pad") in (None, "none", "None")
-        and geometry.pads_begin is not None
-    )
+def _is_windowed(step: Step) -> bool:
+    assert step.part is not None
+    call = step.part.call
+    return call.attr("data_format") == "NXC" and call.attr("auto_pad") in (None, "none", "None")
 
 
 def _windows(geometry: ConvolutionGeometry) -> tuple[int, ...]:
@@ -204,7 +192,7 @@ def _source(edit: Edit, number: int) -> CodeSource | None:
         if coded is None or not _are_codes([coded.zero], codes.dtype):
             return None
         return CodeSource(codes.id, maker, coded.scale, coded.zero, None)
-    if maker.kind != "DynamicDequantize" or maker.attrs.get("qtype", "per_tensor") != "per_tensor":
+    if maker.attrs.get("qtype", "per_tensor") != "per_tensor":
         return None
     scales, *zeros = [edit.values[end] for end in maker.inputs[1:]]
     known = scales.constant
@@ -237,17 +225,13 @@ def _weights(edit: Edit, step: Step) -> CodeWeights | None:
         axis = len(codes.shape) - (2 if part.call.flag("transpose_b") else 1)
     else:
         axis = len(codes.shape) - 1 if str(part.call.string("weights_format")).startswith("X") else 0
-    count = codes.shape[axis]
     scales, zeros = (maker.attrs.get(name) for name in ("scales", "zps"))
-    if maker.attrs.get("qtype", "per_tensor") == "per_channel":
-        axis_of_codes = maker.attrs.get("axis", 1)
-        if not isinstance(axis_of_codes, int) or axis_of_codes % len(codes.shape) != axis:
-            return None
+    is_by_channel = maker.attrs.get("qtype", "per_tensor") == "per_channel"
+    if is_by_channel and int(maker.attrs.get("axis", 1)) % len(codes.shape) != axis:  # type: ignore[arg-type]
+        return None
     factors = np.array(scales, np.float32).reshape(-1)
     points = np.array([0] if zeros is None else zeros, np.int64).reshape(-1)
-    if factors.size not in (1, count) or points.size not in (1, count) or not np.isfinite(factors).all():
-        return None
-    if not _are_codes(points, codes.dtype):
+    if not np.isfinite(factors).all() or not _are_codes(points, codes.dtype):
         return None
     return CodeWeights(codes.id, maker, factors, points)
 

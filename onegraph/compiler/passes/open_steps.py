@@ -54,7 +54,7 @@ def _elementwise(name: str) -> Maker:
 
 
 def _has_one_result(call: Call) -> bool:
-    return len(call.output_types) == 1 and not (call.schema.has_attribute("mode") and call.has("mode"))
+    return len(call.output_types) == 1 and not call.has("mode")
 
 
 def _is_norm_of_rows(call: Call) -> bool:
@@ -66,7 +66,7 @@ def _has_known_windows(call: Call) -> bool:
 
 
 def _is_image(call: Call) -> bool:
-    return (call.rank("src") or 0) in (3, 4, 5)
+    return call.rank("src") in (3, 4, 5)
 
 
 def _reduces(call: Call) -> bool:
@@ -78,7 +78,8 @@ def _scaled(norm: Step, edit: Edit) -> Sequence[Step]:
     part, values = norm.part, edit.values
     source, *vectors = (values[number] for number in norm.inputs)
     arrays = [vector.constant for vector in vectors]
-    if part is None or any(array is None for array in arrays) or _follows_product(norm, edit.graph):
+    assert part is not None
+    if any(array is None for array in arrays) or _follows_product(norm, edit.graph):
         return []
     gamma, beta, mean, variance = (np.asarray(array, np.float64).ravel() for array in arrays)
     factor = gamma / np.sqrt(variance + part.call.f32("epsilon"))
@@ -100,7 +101,8 @@ def _multiplied(step: Step, edit: Edit) -> Sequence[Step]:
     """A step of a kernel for a MatMul of two matrices that a run computes."""
     part, ends = step.part, [edit.values[number] for number in (*step.inputs, *step.outputs)]
     is_plain = len(ends) == len(("src", "weights", "dst")) and all(len(value.shape) > 1 for value in ends)
-    if part is None or not is_plain or not has_avx2():
+    assert part is not None
+    if not is_plain or not has_avx2():
         return []
     if any(value.constant is not None for value in ends):
         return []
@@ -130,7 +132,7 @@ def take_open_steps(edit: Edit, options: Options) -> None:
         if make is None or step.library_part is None:
             continue
         ends = [edit.values[number] for number in (*step.inputs, *step.outputs)]
-        is_full = all(value.dtype is DataType.f32 and 0 not in value.shape for value in ends)
+        is_full = all(value.dtype is DataType.f32 for value in ends)
         if is_full and (made := make(step, edit)):
             edit.replace(step, *made)
 

@@ -77,7 +77,7 @@ class _PackedProducts:
         is_turned, columns = part.call.flag("transpose_b"), self._graph.values[step.outputs[0]].shape[-1:]
         if bias and (prod(self._graph.values[bias[0]].shape),) != columns:
             return None
-        if 0 in (*self._graph.values[src].shape, *columns) or stays_in_codes(self._graph, step):
+        if stays_in_codes(self._graph, step):
             return None
         packed, makers = self._weights(weights, is_turned, step)
         if packed is None:

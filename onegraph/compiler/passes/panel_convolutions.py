@@ -49,9 +49,10 @@ def _made(edit: Edit, step: Step) -> Step | None:
     src, weights, *_ = (values[number] for number in step.inputs)
     constant, geometry = weights.constant, convolution_geometry(part.call)
     is_full = all(values[number].dtype is DataType.f32 for number in (*step.inputs, *step.outputs))
-    if constant is None or src.constant is not None or not is_full or geometry is None:
+    assert geometry is not None
+    if constant is None or src.constant is not None or not is_full:
         return None
-    if part.call.attr("auto_pad") not in (None, "none", "None") or 0 in (*src.shape, *values[step.outputs[0]].shape):
+    if part.call.attr("auto_pad") not in (None, "none", "None"):
         return None
     epilogue = epilogue_of(edit, step)
     result = values[epilogue.result]

@@ -51,9 +51,8 @@ def _suited(graph: Lowered, step: Step) -> ConvolutionGeometry | None:
     if step.kind not in GRADIENTS | SINGLE or part is None:
         return None
     geometry, values = convolution_geometry(part.call), graph.values
-    if geometry is None or geometry.groups > 1 or geometry.data_format != "NXC":
-        return None
-    if geometry.pads_begin is None or min(geometry.pads_begin, default=0) < 0:
+    assert geometry is not None
+    if geometry.groups > 1 or geometry.data_format != "NXC" or min(known_dims(geometry.pads_begin)) < 0:
         return None
     if step.kind in SINGLE:
         weights, rows = values[step.inputs[1]], prod(values[step.inputs[0]].shape[:-1])
@@ -67,8 +66,10 @@ def _suited(graph: Lowered, step: Step) -> ConvolutionGeometry | None:
 
 def _has_single_elements(geometry: ConvolutionGeometry) -> bool:
     """Whether each element of the data is a window of its own."""
-    ends = [*(geometry.kernel or ()), *geometry.strides]
-    return all(size == 1 for size in ends) and not any((*(geometry.pads_begin or ()), *(geometry.pads_end or ())))
+    ends = [*known_dims(geometry.kernel), *geometry.strides]
+    return all(size == 1 for size in ends) and not any(
+        (*known_dims(geometry.pads_begin), *known_dims(geometry.pads_end))
+    )
 
 
 def _is_fused(graph: Lowered, step: Step) -> bool:
@@ -132,7 +133,7 @@ class _Product:
                 known_dims(geometry.kernel),
                 geometry.strides,
                 geometry.dilations,
-                geometry.pads_begin or (),
+                known_dims(geometry.pads_begin),
             )
             attrs: dict[str, AttrValue] = {**taken._asdict(), "channels_first": self._is_first}
             self._steps.append(self._step.instead(WINDOWS.executor, (wide,), (windows,), attrs=attrs))
