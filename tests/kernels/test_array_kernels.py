@@ -1,5 +1,6 @@
 """Kernels on dense arrays: they compute what the numpy functions of the ops do, and what other packages do."""
 
+import math
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import onegraph as og
 import onegraph.onnx
 from benchmarks import kinds
 from onegraph.compiler.array_kernels import FUNCTIONS, convolution, detection, nodes, with_kernel
-from onegraph.compiler.array_kernels.arrays import place_for
+from onegraph.compiler.array_kernels.arrays import LIMIT, place_for
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.arrays import RECORDS, SCHEMAS, _fits
 from onegraph.compiler.kernels.kernel import call_of
@@ -492,6 +493,82 @@ def test_a_convolution_of_float64_takes_the_threads_that_it_may(forked, limit, a
     arrays = [np.ones(end.shape) for end in ends]
     convolution.convolved(call_of(SimpleNamespace(op=g.ops[0])), arrays, (1, 2, 1))
     assert taken == [wanted]
+
+
+class Large(Draw):
+    """Draws of which one shape has some ``most`` elements more, so that threads divide the work."""
+
+    def __init__(self, seed, most):
+        super().__init__(seed)
+        self.most, self.left = most, seed % 2  # shapes that stay before
+
+    def dims(self, low, high, most=7):
+        found = super().dims(low, high, most)
+        self.left -= 1
+        if self.left == -1 and found:
+            place = self.number(0, len(found) - 1)
+            found[place] *= max(self.most // math.prod(found), 1)
+        return found
+
+
+def suppressions(d):
+    boxes = np.round(d.rng.random((3, 1500, 4)) * 60).astype("f4")
+    scores = d.rng.random((3, 4, 1500)).astype("f4")
+    return [boxes, scores, np.int64(300), np.float32(0.4), np.float32(0.2)], {"center": d.flag()}
+
+
+def long_products(d):
+    dtype, shape = d.one("f8", "i8"), d.one((210, 300, 500), (300, 500, 1), (1, 300, 900), (100, 600, 3))
+    rows, depth, columns = shape
+    return [(d.rng.normal(size=one) * 99).astype(dtype) for one in ((rows, depth), (depth, columns))], {}
+
+
+def long_rows(d):
+    size, count = d.one((210_000, 5), (210_000, 40), (70_000, 70_000))
+    return [d.array(1, size), np.int64([count])], {"axis": 1, "largest": d.flag()}, (1,)
+
+
+def many_slices(d):
+    """Slices of a few elements, at places of which many are equal, and a few slices of many elements."""
+    rows, columns, count = d.one((700, 40, 2000), (5, 20_000, 4), (40_000, 1, 40_000))
+    src, updates = d.array(rows, columns), d.rng.integers(0, 9, (count, columns))
+    places = d.rng.integers(-rows, rows, (count, 1))
+    return [src, places, updates.astype(src.dtype)], {"reduction": d.one("none", "add", "max")}
+
+
+# By kind, how many elements a large draw has, or draws of which all are large.
+LARGE = {
+    **dict.fromkeys(DRAWS, 3000),
+    **dict.fromkeys(("CumSum", "CumProd", "ScatterElements", "GatherElements", "MaxPoolPlaces", "Triangle"), 30_000),
+    "Gather": 300,
+    "MatMul": long_products,
+    "NonMaxSuppression": suppressions,
+    "TopK": long_rows,
+    "ScatterND": many_slices,
+    "CouplePairs": lambda d: ([d.rng.uniform(0.1, 0.9, (400, 15))], {"classes": 6}),
+    "NonZero": lambda d: ([d.rng.integers(0, 2, (4, 9000)).astype(d.one("f4", "u1"))], {}),
+    "GridSample": lambda d: ([d.floats(2, 3, 20, 30, dtype="f4"), d.floats(2, 50, 70, 2, dtype="f4") / 3], {}),
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_threads_divide_large_arrays(kind, monkeypatch):
+    for seed in range(draws(4, 40)):
+        draw = LARGE[kind]
+        arrays, attrs, *known = DRAWS[kind](Large(seed, draw)) if isinstance(draw, int) else draw(Draw(seed))
+        try:
+            op = op_of(kind, arrays, attrs, *known)
+        except og.SpecError:  # a window that does not fit
+            continue
+        arrays = arrays[: len(op.inputs)]
+        wanted = computed(op, arrays)
+        for threads in (1, 3):
+            monkeypatch.setattr(LIMIT, "threads", threads)
+            results = computed(op, arrays, with_kernel)
+            if isinstance(wanted, og.ArgumentError):
+                assert isinstance(results, og.ArgumentError), (seed, wanted)
+            else:
+                assert all(close(*pair) for pair in zip(results, wanted, strict=True)), (seed, threads, attrs)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
