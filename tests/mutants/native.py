@@ -43,7 +43,7 @@ WORDS = {r"\btrue\b": "false", r"\bfalse\b": "true", r"!(?=[\w(])": ""} | {re.es
 NUMBER = re.compile(r"(?<![\w.\"'])\d+(?![\w.\"'x])")
 CALL = re.compile(r"^\s*(?!return\b|throw\b|static\b|const\b|auto\b)[\w:.>-]+\(.*\);$")
 # Lines that compute nothing: declarations, messages, what registers a kernel, and what is fetched into the cache.
-FETCHED = ("__builtin_prefetch(", "AHEAD = ")
+FETCHED = ("__builtin_prefetch(", "ONEGRAPH_FETCH(", "AHEAD = ")
 DECLARED = ("//", "#", "/*", "*", "template", "static_assert", "using", "typedef", "struct", "class", "enum", "throw")
 
 
