@@ -22,6 +22,7 @@ from onegraph.arrays.trees import LEAF, Trees, ordered, table_of  # noqa: E402
 from onegraph.frontends.onnx import tables  # noqa: E402, F401
 from onegraph.frontends.onnx.node import LOWERINGS  # noqa: E402
 from onegraph.opset.dtypes import OF_NUMPY  # noqa: E402
+from onegraph.reference import run_op  # noqa: E402
 
 TESTED_KERNELS = ("trees", "classify", "find_keys", "count_tuples")
 F = TensorProto.FLOAT
@@ -454,6 +455,66 @@ def test_keys_in_another_order_are_refused():
     g.output("y", g.op("LookUp", [g.input("x", og.s64, (2,)), *known], {}, edition="host"))
     with pytest.raises(og.ArgumentError, match=r"LookUp.*ascending"):
         g.compile()(np.int64([1, 2]))
+
+
+def by_kernel(kind, arrays, attrs=None, threads=1, known=()):
+    """The results of a host op by the kernel, and by numpy."""
+    g = og.Graph()
+    ends = [
+        g.constant(array, dtype=OF_NUMPY[array.dtype])
+        if place in known
+        else g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape)
+        for place, array in enumerate(arrays)
+    ]
+    results = g.op(kind, ends, attrs or {}, edition="host")
+    for place, result in enumerate(results if isinstance(results, tuple) else [results]):
+        g.output(f"y{place}", result)
+    compiled = g.compile(threads=threads)
+    assert [part.executor for part in compiled.report().partitions] == ["kernel"]
+    found = compiled(**{f"x{place}": array for place, array in enumerate(arrays) if place not in known})
+    with np.errstate(all="ignore"):
+        return (*found,) if isinstance(found, tuple) else (found,), run_op(g.ops[-1], arrays)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transform", ["none", "logistic", "softmax", "softmax_zero"])
+def test_classes_are_chosen_as_by_the_definition(transform, dtype):
+    """In rows of small and of large scores, of equal ones, of zeros and of NaN."""
+    rng = np.random.default_rng(0)
+    for columns, count, opposite, absent in (
+        (1, 2, "complement", False),
+        (1, 2, "mirror", True),
+        (1, 2, "zero", False),
+        (1, 1, "complement", False),
+        (2, 2, "complement", True),
+        (5, 5, "complement", False),
+        (5, 5, "complement", True),
+    ):
+        src = np.round(rng.standard_normal((700, columns)), 1) * rng.choice([1, 30], (700, 1))
+        src[::7] = np.where(rng.random((100, columns)) < 0.5, np.nan, src[::7])
+        src[1::7] *= rng.choice([0, 1e-8], (100, columns))
+        attrs = {"transform": transform, "opposite": opposite, "absent": absent, "threshold": 0.5}
+        for threads in (1, 3):
+            given = [src.astype(dtype), rng.integers(0, 99, count)]
+            found, wanted = by_kernel("Classify", given, attrs, threads)
+            np.testing.assert_array_equal(found[0], wanted[0])
+            np.testing.assert_allclose(found[1], wanted[1], rtol=2e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize("keys", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("values", [np.float32, np.float64, np.int32, np.int64])
+def test_each_key_gives_its_value(keys, values):
+    table = np.arange(-20, 21, 2).astype(keys)
+    for has_nan in (False, True) if table.dtype.kind == "f" else (False,):
+        own = np.append(table, np.nan).astype(keys) if has_nan else table
+        src = np.random.default_rng(0).integers(-24, 25, 20_000).astype(keys)
+        src[:2] = [-20, 20]
+        if own.dtype.kind == "f":
+            src[5::50] = np.nan
+        given = [src, own, np.arange(len(own)).astype(values), np.array(-1, values)]
+        for threads in (1, 3):
+            (found,), (wanted,) = by_kernel("LookUp", given, threads=threads, known=(1, 2, 3))
+            np.testing.assert_array_equal(found, wanted)
 
 
 # Converters ----------------------------------------------------------------------------------------------------------
