@@ -222,6 +222,13 @@ FORMS = {
         "value": (1, 2, 31, 9),
         "layout": (3, 1, 0, 2),
     },
+    "long rows": {"query": (1, 1, 5, 8), "key": (1, 1, 9, 8), "value": (1, 1, 9, 1030)},
+    "long rows that lie apart": {
+        "query": (1, 1, 6, 1030),
+        "key": (1, 1, 9, 1030),
+        "value": (1, 1, 9, 9),
+        "layout": (3, 1, 0, 2),
+    },
     "a scale": {"query": (1, 1, 20, 7), "key": (1, 1, 31, 7), "value": (1, 1, 31, 7), "scale": -0.3},
 }
 

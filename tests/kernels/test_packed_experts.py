@@ -167,6 +167,33 @@ def test_few_rows_meet_wide_matrices_that_are_not_turned(coding, level):
             np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("coding", NUMBERS)
+def test_places_share_several_rows(coding):
+    numbers, rng = matrices(coding, 64), np.random.default_rng(0)
+    src, places = rng.standard_normal((4, 1, 3, 64)).astype(np.float32), rng.integers(0, EXPERTS, (4, 2))
+    out = np.full((4, 2, 3, COLUMNS), np.nan, np.float32)
+    given = {"coding": coding, "group": 0, "zero": 0, "zeros": False, "coded": False, "unpacks": False}
+    run("packed_experts", src, places, numbers, out, experts=EXPERTS, turned=True, strict=True, level=4, **given)
+    exact = products(np.repeat(src, 2, 1), places, numbers)
+    np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("coding", NUMBERS)
+def test_rows_that_are_unpacked_do_not_depend_on_each_other(coding, is_turned):
+    numbers, rng = matrices(coding, 333), np.random.default_rng(0)
+    held = numbers if is_turned else np.ascontiguousarray(numbers.transpose(0, 2, 1))
+    src, given = rng.standard_normal((9, 1, 333)).astype(np.float32), {"group": 0, "zero": 0, "zeros": False}
+    given |= {"coding": coding, "coded": False, "unpacks": True, "experts": EXPERTS, "turned": is_turned}
+    found = []
+    for rows in (9, 4, 1):
+        out = np.full((rows, 1, COLUMNS), np.nan, np.float32)
+        run("packed_experts", src[:rows], np.zeros(rows, np.int64), held, out, strict=True, level=4, **given)
+        found.append(out)
+    for out in found[1:]:
+        np.testing.assert_array_equal(out, found[0][: len(out)])
+
+
 def gathered(kind, src, places, weights, *, turned=False, first=False):
     """A model of a product with gathered matrices."""
     g = og.Graph()

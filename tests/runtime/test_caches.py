@@ -7,8 +7,10 @@ import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels import native
 from onegraph.compiler.kernels.attention import PLAIN
+from onegraph.compiler.kernels.native import compiled, packed
+from onegraph.native.library import address_of, ffi
 from onegraph.opset.dtypes import OF_NUMPY
-from tests.helpers.kernels import run
+from tests.helpers.kernels import plan_of, run, values_of
 
 TESTED_KERNELS = ("attention", "extend_cache", "rotary")
 pytestmark = pytest.mark.library
@@ -132,6 +134,30 @@ def test_kernels_read_the_lengths_of_their_rows_alone(tokens):
     run("extend_cache", key, query, lengths, value, takes_back=False)
     (dst,) = run_op_of("ExtendCache", [key, query, lengths], {"room": 50})
     np.testing.assert_array_equal(value, dst)
+
+
+def test_rows_that_a_run_has_written_over_come_back():
+    """Of each batch and head, until the run is finished."""
+    rng = np.random.default_rng(0)
+    cache, rows, lengths = numbers(rng, "f32", 2, 3, 8, 4), numbers(rng, "f32", 2, 3, 2, 4), np.array([3, 7])
+    values = values_of([cache, rows, lengths, cache])
+    kernel = compiled("extend_cache", values[:3], values[3:], packed("extend_cache", {"takes_back": True}))
+    plan, turn, before = plan_of(kernel, 4), ffi.new("int *"), cache.copy()
+    for place, array in enumerate([cache, rows, lengths, cache]):
+        plan.bind(place, address_of(array))
+    plan.exchange(turn)
+    wanted = before.copy()
+    for row, length in enumerate(lengths):
+        wanted[row, :, length - 2 : length], wanted[row, :, length:] = rows[row], before[row, :, length:]
+    for _ in range(2):
+        plan.run_steps(0, 1)
+        np.testing.assert_array_equal(cache, wanted)
+        plan.take_back()
+        np.testing.assert_array_equal(cache, before)
+    plan.run_steps(0, 1)
+    plan.finish()
+    plan.take_back()
+    np.testing.assert_array_equal(cache, wanted)
 
 
 @pytest.mark.parametrize("lengths", [[9], [-1]], ids=str)
