@@ -105,6 +105,28 @@ def test_log_softmax_of_a_sure_label_keeps_its_digits():
     np.testing.assert_allclose(result, expected(x.astype(np.float64), 1, "LogSoftmax"), rtol=3e-7)
 
 
+def test_logarithms_of_whole_numbers_are_rounded_once():
+    """The sum of the powers of equal numbers is how many there are."""
+    for width in range(2, 3000, 13):
+        found = np.empty((1, width), np.float32)
+        run("log_softmax", np.zeros((1, width), np.float32), found, axis=1)
+        step = np.spacing(found[0, 0])
+        assert (found == found[0, 0]).all()
+        assert abs((found[0, 0].astype(np.float64) + np.log(width)) / step) < 0.56, width
+
+
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", [(1, 2**20), (2**14, 2)], ids=str)
+def test_sums_of_many_powers_keep_their_digits(kind, shape):
+    """Sums of f32 would lose a digit for each ten elements."""
+    axis = int(np.argmax(shape))
+    x, found = np.full(shape, -0.3, np.float32), np.empty(shape, np.float32)
+    x[0, 0], x[-1, -1] = 0, -0.7
+    run(kind, x, found, axis=axis)
+    wanted = expected(x.astype(np.float64), axis, "SoftMax" if kind == "softmax" else "LogSoftmax")
+    np.testing.assert_allclose(found, wanted, rtol=3e-7)
+
+
 def test_long_rows_are_by_the_kernel_unless_the_library_reads_their_result():
     assert IN_LESS_TIME in str(graph("SoftMax", "f32", (64, 100), -1).compile().report())
     for shape in ((64, 90), (20, 100)):
