@@ -81,6 +81,7 @@ BatchNorm::BatchNorm(const KernelArguments &arguments)
     total_ = elements_of(source);
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(source.ndims); axis++) {
         const auto size = static_cast<std::size_t>(source.dims[axis]);
+        if (target.dims[axis] != source.dims[axis]) throw std::invalid_argument("a result of another size");
         if (axis == channels) n_channels_ = size;
         if (size != 1)
             axes_.push_back({size, source.layout.strides[axis], target.layout.strides[axis], axis == channels});

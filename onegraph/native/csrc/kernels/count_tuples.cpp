@@ -9,7 +9,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 
 namespace onegraph {
 namespace {
@@ -66,13 +66,16 @@ public:
             next += count;
             return next - count;
         };
+        if (arguments.count != 2) throw std::invalid_argument("other tensors than rows with elements and counts");
         const auto *src = arguments.tensors[0], *dst = arguments.tensors[1];
-        if (arguments.count != 2 || src->ndims < 1 || src->dims[src->ndims - 1] < 1)
+        if (src->ndims < 1 || src->dims[src->ndims - 1] < 1 || dst->ndims != src->ndims || !is_index(src->data_type)
+                || dst->data_type != dnnl_f32)
             throw std::invalid_argument("other tensors than rows with elements and counts");
         is_wide_ = src->data_type != dnnl_s32;
         length_ = static_cast<std::size_t>(src->dims[src->ndims - 1]);
         width_ = static_cast<std::size_t>(dst->dims[dst->ndims - 1]);
-        rows_ = elements_of(*dst) / std::max<std::size_t>(width_, 1);
+        rows_ = elements_of(*src) / length_;
+        if (elements_of(*dst) != rows_ * width_) throw std::invalid_argument("counts of other rows");
         const auto count = static_cast<std::size_t>(*taken(1));
         const int *const sizes = taken(count), *const columns = taken(count);
         std::vector<std::int64_t> tuple;

@@ -10,7 +10,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 #pragma GCC optimize("fp-contract=fast")
 
 namespace onegraph {
@@ -150,10 +150,15 @@ ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     const std::size_t rank = static_cast<std::size_t>(arguments.tensors[0]->ndims), spatial = rank - 2;
     if (arguments.n_list() != 4 * spatial || rank < 3 || groups_ == 0 || arguments.count != arguments.n_inputs + 1)
         throw std::invalid_argument("no such convolution");
+    std::size_t axes = std::size_t {1} << arguments.size("outer") | std::size_t {1} << arguments.size("inner"); // of weights
+    for (std::size_t i = 0; i < spatial; i++)
+        axes |= std::size_t {1} << arguments.list()[4 * i];
+    if (axes + 1 != std::size_t {1} << rank || (arguments.size("channels") != 1 && arguments.size("channels") != rank - 1))
+        throw std::invalid_argument("no such axes of a convolution");
     const auto tensor = [&](std::size_t port, std::size_t first, std::size_t last, bool is_weights) {
         const dnnl_graph_logical_tensor_t &given = *arguments.tensors[port];
-        if (is_float(given.data_type) == arguments.flag("wide"))
-            throw std::invalid_argument("no kernel for this data type");
+        if (static_cast<std::size_t>(given.ndims) != rank || !(arguments.flag("wide") ? is_long : is_float)(given.data_type))
+            throw std::invalid_argument("no kernel for this data type or rank");
         const auto axis = [&](std::size_t at) {
             return Axis {static_cast<std::size_t>(given.dims[at]), given.layout.strides[at]};
         };
@@ -170,16 +175,21 @@ ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     wide_ = tensor(ports[of_][0], 0, channels, false);
     narrow_ = tensor(ports[of_][1], 0, channels, false);
     weights_ = tensor(ports[of_][2], arguments.size("outer"), arguments.size("inner"), true);
-    if (n_inputs_ == 3)
-        bias_ = {arguments.tensors[2]->data_type, {{elements_of(*arguments.tensors[2]), arguments.tensors[2]->layout.strides[0]}}};
     outer_ = narrow_.axes.back().size / groups_, inner_ = weights_.axes[1].size;
+    if (n_inputs_ == 3) {
+        const dnnl_graph_logical_tensor_t &bias = *arguments.tensors[2];
+        if (bias.ndims != 1 || elements_of(bias) != outer_ * groups_ || bias.data_type != narrow_.type)
+            throw std::invalid_argument("another bias than that of a convolution");
+        bias_ = {bias.data_type, {{elements_of(bias), bias.layout.strides[0]}}};
+    }
     for (std::size_t i = 0; i < spatial; i++) {
         const int *at = arguments.list() + 4 * i;
         window_.push_back({at[1], at[2], at[3]});
         kernel_.push_back(weights_.axes[2 + i].size);
         taps_ *= kernel_.back();
     }
-    if (inner_ * groups_ != wide_.axes.back().size || outer_ * groups_ != weights_.axes[0].size)
+    if (inner_ * groups_ != wide_.axes.back().size || outer_ * groups_ != weights_.axes[0].size
+            || wide_.axes[0].size != narrow_.axes[0].size)
         throw std::invalid_argument("other channels than those of a convolution");
 }
 

@@ -10,7 +10,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 
 namespace onegraph {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 // A tensor (batch, heads, tokens, size), whose strides are in bytes.
 struct Cache {
     explicit Cache(const dnnl_graph_logical_tensor_t &tensor) : tokens(tensor.dims[2]) {
+        if (tensor.ndims != 4) throw std::invalid_argument("other axes than those of a cache");
         for (int axis = 0; axis < 4; axis++)
             strides[axis] = tensor.layout.strides[axis] * static_cast<std::ptrdiff_t>(size_of(tensor.data_type));
     }
@@ -39,8 +40,14 @@ public:
         : may_take_back_(arguments.flag("takes_back")), past_(*arguments.tensors[0]), rows_(*arguments.tensors[1]),
           dst_(*arguments.tensors[arguments.count - 1]) {
         if (arguments.count != 4) throw std::invalid_argument("other tensors than those of ExtendCache");
-        const auto &dst = *arguments.tensors[3];
+        const auto &lengths = *arguments.tensors[2], &dst = *arguments.tensors[3];
         batch_ = dst.dims[0], heads_ = dst.dims[1], size_ = dst.dims[3], element_ = size_of(dst.data_type);
+        bool fits = elements_of(dst) > 0 && past_.tokens <= dst_.tokens && is_long(lengths.data_type)
+                && elements_of(lengths) == static_cast<std::size_t>(batch_);
+        for (int i : {0, 1})
+            for (int axis : {0, 1, 3})
+                fits = fits && arguments.tensors[i]->dims[axis] == dst.dims[axis] && arguments.tensors[i]->data_type == dst.data_type;
+        if (!fits) throw std::invalid_argument("other sizes than those of ExtendCache");
     }
 
     void run(void *const *addresses, int threads) const override {

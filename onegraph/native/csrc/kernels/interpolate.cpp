@@ -114,7 +114,7 @@ Interpolate::Interpolate(const KernelArguments &arguments) {
     const dnnl_graph_logical_tensor_t &source = *tensors[0], &target = *tensors[arguments.count - 1];
     const auto rank = static_cast<std::size_t>(source.ndims);
     const bool is_known = arguments.count == 2 && rank >= 3 && rank <= AXES + 2 && target.ndims == source.ndims && channels < rank
-            && source.data_type == dnnl_f32 && target.data_type == dnnl_f32 && elements_of(source) > 0;
+            && source.data_type == dnnl_f32 && target.data_type == dnnl_f32 && elements_of(source) > 0 && elements_of(target) > 0 && channels > 0;
     if (!is_known) throw std::invalid_argument("other tensors than those of an Interpolate");
     const auto axis = [&](std::size_t at) {
         return Axis {source.dims[at], target.dims[at], source.layout.strides[at], target.layout.strides[at], {}, {}};

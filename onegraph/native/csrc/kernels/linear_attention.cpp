@@ -163,7 +163,7 @@ LinearAttention::LinearAttention(const KernelArguments &arguments)
             rows * heads_ * depth_, batch_ * heads_ * size_ * depth_};
     bool fits = (decays_ == 1 || decays_ == size_) && (rates_ == 1 || rates_ == heads_);
     for (std::size_t i = 0; i < fixed; i++)
-        fits = fits && elements_of(*arguments.tensors[i]) == counts[i];
+        fits = fits && counts[i] > 0 && elements_of(*arguments.tensors[i]) == counts[i];
     fits = fits && (!has_decay_ || elements_of(*arguments.tensors[fixed]) == rows * heads_ * decays_);
     fits = fits && (!has_rate_ || elements_of(*arguments.tensors[fixed + has_decay_]) == rows * rates_);
     fits = fits && elements_of(*arguments.tensors[arguments.n_inputs]) == rows * heads_ * queries_ * depth_

@@ -9,7 +9,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 
 namespace onegraph {
 namespace {
@@ -49,7 +49,7 @@ public:
         const auto tensors = arguments.tensors;
         last_ = static_cast<int>(arguments.count) - 1;
         if (last_ != 2 + has_scales_ + has_zeros_ || (has_zeros_ && !has_scales_) || tensors[0]->ndims != 2
-                || tensors[last_]->ndims < 1)
+                || tensors[last_]->ndims < 1 || !is_index(tensors[1]->data_type) || !is_float(tensors[last_]->data_type))
             throw std::invalid_argument("other tensors than those of a packed table");
         for (int i = 0; i <= last_; i++)
             types_[i] = tensors[i]->data_type;
@@ -58,12 +58,12 @@ public:
         bytes_ = tensors[0]->dims[1] * static_cast<long>(size_of(types_[0]));
         count_ = static_cast<long>(elements_of(*tensors[1]));
         group_ = arguments.number("group") > 0 ? arguments.number("group") : std::max(depth_, 1L);
-        groups_ = std::max((depth_ + group_ - 1) / group_, 1L);
+        groups_ = (depth_ + group_ - 1) / group_;
         const auto fits = [&](int place) {
             return elements_of(*tensors[place]) == static_cast<std::size_t>(rows_ * groups_);
         };
         const long bits = coding_ < S8 ? 4 : coding_ < F16 ? 8 : 16;
-        if (bytes_ * 8 < depth_ * bits || elements_of(dst) != static_cast<std::size_t>(count_ * depth_)
+        if (depth_ < 1 || bytes_ * 8 < depth_ * bits || elements_of(dst) != static_cast<std::size_t>(count_ * depth_)
                 || (has_scales_ && !fits(2)) || (has_zeros_ && !fits(3)))
             throw std::invalid_argument("other sizes than those of a packed table");
     }

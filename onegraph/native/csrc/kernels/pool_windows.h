@@ -72,7 +72,7 @@ struct PoolWindows {
 inline PoolWindows::PoolWindows(const dnnl_graph_logical_tensor_t &source, const dnnl_graph_logical_tensor_t &target,
         std::size_t channel, const int *numbers, std::size_t n_numbers) {
     const auto rank = static_cast<std::size_t>(source.ndims);
-    const bool is_known = rank >= 3 && rank <= 5 && target.ndims == source.ndims && channel < rank && n_numbers == 4 * (rank - 2);
+    const bool is_known = rank >= 3 && rank <= 5 && target.ndims == source.ndims && channel > 0 && channel < rank && n_numbers == 4 * (rank - 2);
     if (!is_known) throw std::invalid_argument("other tensors than those of a pool");
     const auto axis = [&](std::size_t at) {
         if (source.dims[at] < 1) throw std::invalid_argument("no kernel for tensors without elements");

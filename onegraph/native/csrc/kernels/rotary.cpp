@@ -8,7 +8,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 
 namespace onegraph {
 namespace {
@@ -40,6 +40,7 @@ ONEGRAPH_INLINE void turn(const float *src, const float *cos, const float *sin, 
 struct Layout {
     explicit Layout(const dnnl_graph_logical_tensor_t &tensor) : type(tensor.data_type) {
         const int rank = tensor.ndims;
+        if (rank < 1 || rank > 4 || !is_float(type)) throw std::invalid_argument("other tensors than those of Rotary");
         for (int axis = 0; axis < rank; axis++)
             if (tensor.dims[axis] > 1)
                 strides[4 - rank + axis] = tensor.layout.strides[axis] * static_cast<std::ptrdiff_t>(size_of(type));
@@ -91,6 +92,17 @@ Rotary::Rotary(const KernelArguments &arguments)
       dst_(*arguments.tensors[arguments.count - 1]) {
     if (arguments.count != (has_lengths_ ? 5u : 4u)) throw std::invalid_argument("other tensors than those of Rotary");
     const auto &src = *arguments.tensors[0], &cos = *arguments.tensors[1], &sin = *arguments.tensors[2];
+    const auto &dst = *arguments.tensors[arguments.count - 1];
+    bool fits = src.ndims == 4 && dst.ndims == 4 && elements_of(src) > 0;
+    for (int axis = 0; fits && axis < 4; axis++)
+        fits = dst.dims[axis] == src.dims[axis];
+    if (has_lengths_)
+        fits = fits && cos.ndims == 2 && sin.ndims == 2 && cos.dims[0] == sin.dims[0] && is_long(arguments.tensors[3]->data_type)
+                && elements_of(*arguments.tensors[3]) == static_cast<std::size_t>(src.dims[0]);
+    for (const auto *angles : {&cos, &sin})
+        for (int axis = 0; !has_lengths_ && axis < angles->ndims - 1; axis++)
+            fits = fits && (angles->dims[axis] == 1 || angles->dims[axis] == src.dims[4 - angles->ndims + axis]);
+    if (!fits) throw std::invalid_argument("other sizes than those of Rotary");
     batch_ = src.dims[0], heads_ = src.dims[1], tokens_ = src.dims[2], size_ = static_cast<std::size_t>(src.dims[3]);
     angles_ = static_cast<std::size_t>(cos.dims[cos.ndims - 1]);
     const std::size_t pairs = is_whole_ ? angles_ / 2 : angles_;

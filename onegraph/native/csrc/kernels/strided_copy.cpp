@@ -10,6 +10,7 @@
 #include "registry.h"
 #include "shares.h"
 
+#include "sizes.h"
 #include "turned.h"
 
 namespace onegraph {
@@ -51,11 +52,13 @@ private:
 
 StridedCopy::StridedCopy(const KernelArguments &arguments) : size_(arguments.size("size")) {
     const auto &source = *arguments.tensors[0], &target = *arguments.tensors[1];
-    if (arguments.n_inputs != 1 || arguments.count != 2 || source.ndims != target.ndims)
+    if (arguments.n_inputs != 1 || arguments.count != 2 || source.ndims != target.ndims
+            || !may_have(source.data_type, size_) || !may_have(target.data_type, size_))
         throw std::invalid_argument("other tensors than one and its copy");
     const auto bytes = static_cast<std::int64_t>(size_);
     const std::size_t backwards = arguments.size("backwards"); // bits of the axes along which the source runs backwards
     for (int axis = 0; axis < target.ndims; axis++) {
+        if (source.dims[axis] != target.dims[axis]) throw std::invalid_argument("a copy of other dims");
         if (target.dims[axis] == 1) continue;
         const std::int64_t step = (backwards >> axis & 1) ? -bytes : bytes;
         const Axis next {target.dims[axis], source.layout.strides[axis] * step, target.layout.strides[axis] * bytes};

@@ -9,7 +9,7 @@
 #include "registry.h"
 #include "shares.h"
 
-#include "floats.h"
+#include "sizes.h"
 
 namespace onegraph {
 namespace {
@@ -123,6 +123,12 @@ public:
         rows_ = static_cast<std::size_t>(src->dims[0]);
         features_ = static_cast<std::size_t>(src->dims[1]);
         trees_ = elements_of(*arguments.tensors[2]);
+        const auto *nodes = arguments.tensors[1], *dst = arguments.tensors[dst_];
+        const std::size_t words = (is_wide_ ? sizeof(Node<double>) : sizeof(Node<float>)) / sizeof(int);
+        const bool is_known = nodes->ndims == 2 && nodes->dims[1] == static_cast<dnnl_dim_t>(words)
+                && bytes_of(src->data_type) == bytes_of(dst->data_type) && bytes_of(dst->data_type) == (is_wide_ ? 8 : 4)
+                && elements_of(*dst) == rows_ * n_targets_ && (!base_ || elements_of(*arguments.tensors[base_]) == n_targets_);
+        if (!is_known) throw std::invalid_argument("other sizes than those of trees");
     }
 
     // The results are the same for any number of threads and rows.
@@ -225,6 +231,11 @@ public:
         columns_ = static_cast<std::size_t>(src->dims[1]);
         classes_ = elements_of(*arguments.tensors[1]);
         if (columns_ != classes_ && (columns_ != 1 || classes_ != 2)) throw std::invalid_argument("no scores of classes");
+        const auto *classes = arguments.tensors[1], *labels = arguments.tensors[2], *scores = arguments.tensors[3];
+        const bool is_known = bytes_of(src->data_type) == (is_wide_ ? 8 : 4) && bytes_of(classes->data_type) == 8
+                && bytes_of(labels->data_type) == 8 && scores->data_type == dnnl_f32 && elements_of(*labels) == rows_
+                && elements_of(*scores) == rows_ * classes_;
+        if (!is_known) throw std::invalid_argument("other sizes than those of a classifier");
     }
 
     void run(void *const *addresses, int threads) const override {
@@ -278,6 +289,12 @@ public:
         if (arguments.count != 5) throw std::invalid_argument("other tensors than elements, keys and values");
         total_ = elements_of(*arguments.tensors[0]);
         n_keys_ = elements_of(*arguments.tensors[1]);
+        const auto bytes = [&](std::size_t i) { return bytes_of(arguments.tensors[i]->data_type); };
+        const std::size_t of_key = keys_ == F64 || keys_ == S64 ? 8 : 4, of_value = values_ == F64 || values_ == S64 ? 8 : 4;
+        if (n_keys_ == 0 || elements_of(*arguments.tensors[4]) != total_ || bytes(0) != of_key || bytes(1) != of_key
+                || bytes(2) != of_value || bytes(3) != of_value || bytes(4) != of_value
+                || elements_of(*arguments.tensors[2]) != n_keys_ || elements_of(*arguments.tensors[3]) != 1)
+            throw std::invalid_argument("other sizes than those of elements, keys and values");
     }
 
     void run(void *const *addresses, int threads) const override {

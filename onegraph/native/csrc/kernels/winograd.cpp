@@ -210,13 +210,26 @@ Winograd::Winograd(const KernelArguments &arguments)
     const bool is_dst = operand_ == DST;
     if (count != (is_dst ? 5u : 2u)) throw std::invalid_argument("other tensors than those of a transform");
     const dnnl_graph_logical_tensor_t &image = *tensors[is_dst ? 4 : 0], &planes = *tensors[is_dst ? 0 : 1];
-    height_ = image.dims[1], width_ = image.dims[2];
     const bool is_weights = operand_ == OIX || operand_ == XIO;
+    for (std::size_t i = 0; i < count; i++)
+        if (tensors[i]->data_type != dnnl_f32) throw std::invalid_argument("no transform of this data type");
+    if (image.ndims != 4 || planes.ndims != 3 || (is_dst && tensors[2]->ndims != 4)) throw std::invalid_argument("no such transform");
+    height_ = image.dims[1], width_ = image.dims[2];
     channels_ = static_cast<std::size_t>(is_weights ? planes.dims[2] : image.dims[3]);
     tiles_ = static_cast<std::size_t>(planes.dims[1]);
     if (is_dst)
         source_ = {tensors[2]->dims[1], tensors[2]->dims[2], tensors[2]->dims[3]};
-    if (channels_ % GROUP || image.data_type != dnnl_f32) throw std::invalid_argument("no such transform");
+    const std::size_t of_window = 9 * channels_; // weights of a channel
+    bool fits = channels_ > 0 && channels_ % GROUP == 0 && elements_of(planes) == PLANES * tiles_ * channels_;
+    if (is_weights)
+        fits = fits && elements_of(image) == tiles_ * of_window;
+    else
+        fits = fits && rows_ > 0 && columns_ > 0 && first_ >= 0
+                && first_ + static_cast<std::ptrdiff_t>(tiles_) <= image.dims[0] * rows_ * columns_;
+    if (is_dst)
+        fits = fits && elements_of(*tensors[1]) == channels_ && tensors[2]->dims[0] == image.dims[0]
+                && elements_of(*tensors[3]) == static_cast<std::size_t>(source_[2]) * of_window;
+    if (!fits) throw std::invalid_argument("other sizes than those of a transform");
 }
 
 void Winograd::run(void *const *addresses, int threads) const {

@@ -4,6 +4,8 @@
 
 #include "arrays.h"
 
+#include "../sizes.h"
+
 namespace onegraph {
 namespace {
 
@@ -52,8 +54,11 @@ ArrayStep::ArrayStep(const KernelArguments &arguments)
     }
     kernel_of_name_ = onegraph_array_kernel::named(kernel_.c_str());
     if (!kernel_of_name_ || count_ == n_inputs_) throw std::invalid_argument("no kernel on arrays has this name");
+    if (indices_ >= static_cast<int>(count_)) throw std::invalid_argument("no such array of indices");
     for (std::size_t i = 0; i < count_; i++) {
         const auto &tensor = *arguments.tensors[i];
+        if (!may_have(tensor.data_type, size_of_type(types_[i])))
+            throw std::invalid_argument("elements of another size");
         dims_.emplace_back(tensor.dims, tensor.dims + std::max(tensor.ndims, 0));
         if (dims_.back().empty()) dims_.back().push_back(1);
     }

@@ -16,7 +16,7 @@
 #include "../registry.h"
 #include "../shares.h"
 
-#include "../floats.h"
+#include "../sizes.h"
 
 namespace onegraph {
 namespace {
@@ -57,6 +57,46 @@ const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
     if (level > 0 && has_fma()) return AVX2_TILES;
 #endif
     return PORTABLE_TILES;
+}
+
+// The dims of a port, and whether those of a tensor may be 1 or left out instead.
+struct AttentionShape {
+    long dims[4];
+    bool is_broadcast;
+};
+
+AttentionShape shape_of(AttentionTensor AttentionProblem::*port, const AttentionProblem &p) {
+    using P = AttentionProblem;
+    const long heads = p.heads * p.group;
+    if (port == &P::query || port == &P::grad_query) return {{p.batches, heads, p.queries, p.size}, false};
+    if (port == &P::key || port == &P::grad_key) return {{p.batches, p.heads, p.keys, p.size}, false};
+    if (port == &P::value || port == &P::grad_value) return {{p.batches, p.heads, p.keys, p.value_size}, false};
+    if (port == &P::key_scale || port == &P::key_zero) return {{p.batches, p.heads, p.keys, p.size}, true};
+    if (port == &P::value_scale || port == &P::value_zero) return {{p.batches, p.heads, p.keys, p.value_size}, true};
+    if (port == &P::mask) return {{p.batches, heads, p.queries, p.keys}, true};
+    if (port == &P::sink) return {{p.batches, heads, p.queries, 1}, true};
+    if (port == &P::lengths) return {{p.batches}, false};
+    return {{p.batches, heads, p.queries, p.value_size}, false}; // without the last axis, also those of the logsumexp
+}
+
+// Tiles read the types of what they multiply as one.
+bool has_type(AttentionTensor AttentionProblem::*port, dnnl_data_type_t type, dnnl_data_type_t query) {
+    using P = AttentionProblem;
+    if (port == &P::key || port == &P::value) return type == query || is_code(type);
+    if (port == &P::query || port == &P::grad_dst) return type == query && is_float(type);
+    if (port == &P::key_scale || port == &P::value_scale || port == &P::sink || port == &P::logsumexp) return type == dnnl_f32;
+    if (port == &P::key_zero || port == &P::value_zero) return is_code(type) || type == dnnl_s32 || is_float(type);
+    if (port == &P::lengths) return is_long(type);
+    return is_float(type) || (port == &P::mask && type == dnnl_boolean);
+}
+
+// `first`: the axis of the shape that is the first one of the tensor.
+bool fits(const dnnl_graph_logical_tensor_t &tensor, const AttentionShape &shape, std::size_t first, std::size_t rank) {
+    const auto given = static_cast<std::size_t>(tensor.ndims);
+    if (given > rank || first > rank - given || (!shape.is_broadcast && given != rank)) return false;
+    for (std::size_t axis = 0; axis < given; axis++)
+        if (const long dim = tensor.dims[axis]; dim != shape.dims[first + axis] && !(shape.is_broadcast && dim == 1)) return false;
+    return true;
 }
 
 // `first`: the axis of (batch, heads, tokens, size) that is the first one of the tensor.
@@ -155,14 +195,13 @@ Attention::Attention(const KernelArguments &arguments) : is_backward_(arguments.
         std::size_t first = rank - static_cast<std::size_t>(given.ndims);
         if (given.ndims == 1 && (tensor == &P::key_scale || tensor == &P::key_zero)) first = arguments.size("key_axis");
         if (given.ndims == 1 && (tensor == &P::value_scale || tensor == &P::value_zero)) first = arguments.size("value_axis");
+        if (!has_type(tensor, given.data_type, query.data_type)) throw std::invalid_argument("no kernel for these data types");
+        if (!fits(given, shape_of(tensor, p), first, rank)) throw std::invalid_argument("other sizes than those of an attention");
         p.*tensor = described(given, first);
     });
     if (p.selects != Selects::none && (is_backward_ || !p.has_mask || p.mask.type != dnnl_boolean))
         throw std::invalid_argument("a mask that cannot select");
     if (is_backward_ && (p.softcap != 0 || p.has_sink)) throw std::invalid_argument("a gradient of limited scores or of sinks");
-    if (p.has_sink && p.sink.type != dnnl_f32) throw std::invalid_argument("sinks that are not f32");
-    if ((is_code(p.key.type) && p.key_scale.type != dnnl_f32) || (is_code(p.value.type) && p.value_scale.type != dnnl_f32))
-        throw std::invalid_argument("scales that are not f32");
     tiles_ = &tiles_for(has_codes ? dnnl_f32 : query.data_type, arguments.number("level"));
 }
 

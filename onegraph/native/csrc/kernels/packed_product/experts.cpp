@@ -5,6 +5,8 @@
 
 #include "coded_run.h"
 
+#include "../sizes.h"
+
 namespace onegraph {
 namespace {
 
@@ -84,7 +86,7 @@ PackedExperts::PackedExperts(const KernelArguments &arguments)
     tensors.erase(tensors.begin() + 1);
     const long n_places = static_cast<long>(elements_of(places));
     are_long_ = places.data_type != dnnl_s32;
-    if (n_places == 0 || src.ndims < 1) throw std::invalid_argument("other tensors than those of experts");
+    if (n_places == 0 || src.ndims < 1 || !is_index(places.data_type)) throw std::invalid_argument("other tensors than those of experts");
     const dnnl_graph_logical_tensor_t &weights = *tensors[1];
     const long known = weights.ndims == 3 ? weights.dims[is_turned_ ? 2 : 1] : src.dims[src.ndims - 1];
     problem_ = problem_of(arguments, tensors.data(), tensors.size(), false, known, experts_, is_turned_);

@@ -208,8 +208,8 @@ Pointwise::Pointwise(const KernelArguments &arguments)
         bytes += size * size_of(tensors[i]->data_type);
     }
     for (std::size_t i = 0; i < count; i++) { // two inputs that are broadcast may make a result larger than both
+        if (i >= n_inputs && sizes[i] != total_) throw std::invalid_argument("results of other sizes");
         if (sizes[i] == 1 || sizes[i] == total_) continue;
-        if (i >= n_inputs) throw std::invalid_argument("results of other sizes");
         std::vector<Axis> axes = axes_of(*tensors[i], *tensors[count - 1]);
         const bool is_row = axes.size() == 2 && axes[0].stride == 1 && axes[1].stride == 0;
         if (is_row && (!row_ || row_ == sizes[i]))
@@ -223,6 +223,12 @@ Pointwise::Pointwise(const KernelArguments &arguments)
                 static_cast<std::size_t>(code[i + 3]), true, true};
         n_registers_ = std::max(n_registers_, made.result + 1);
         if (made.kind < 0 || made.kind > POINTWISE_TANH_BACKWARD) throw std::invalid_argument("unknown op");
+        const auto is_known = [&](std::size_t number) {
+            const auto makes = [&](const PointwiseStage &op) { return op.result == number; };
+            return number < n_inputs || std::any_of(ops.begin(), ops.end(), makes);
+        };
+        if (!is_known(made.first) || (!is_unary(made.kind) && !is_known(made.second)) || made.result < n_inputs)
+            throw std::invalid_argument("an op of numbers that no op has made");
         const bool is_gate = made.kind == POINTWISE_SIGMOID || made.kind == POINTWISE_GATE;
         if (is_gate && made.second < count && tensors_[made.second].is_single)
             throw std::invalid_argument("sigmoid of a single number");

@@ -80,6 +80,15 @@ Recurrence::Recurrence(const KernelArguments &arguments)
     }
     const auto &states = *arguments.tensors[n_inputs];
     p.steps = states.dims[0], p.directions = states.dims[1], p.batch = states.dims[2], p.units = states.dims[3];
+    const auto has = [&](std::size_t place, long count, dnnl_data_type_t type = dnnl_f32) {
+        return elements_of(*arguments.tensors[place]) == static_cast<std::size_t>(count) && arguments.tensors[place]->data_type == type;
+    };
+    const long all = p.directions * p.batch * p.units;
+    bool fits = states.ndims == 4 && all > 0 && (p.gates == 3 || !arguments.flag("reset_first")) && has(0, p.steps * all * p.gates)
+            && has(1, p.directions * p.blocks() * p.rows() * p.gates * RecurrenceProblem::LANES) && has(n_inputs, p.steps * all);
+    for (std::size_t i = 2; i < arguments.count; i++)
+        if (i != n_inputs) fits = fits && (has_lengths_ && i == n_inputs - 1 ? has(i, p.batch, dnnl_s32) : has(i, all));
+    if (!fits) throw std::invalid_argument("other sizes than those of a recurrence");
     p.is_usual = activations_.empty(), p.activations = activations_.data();
     if (!p.is_usual && activations_.size() != static_cast<std::size_t>(p.directions * p.functions()))
         throw std::invalid_argument("wrong number of activations");
