@@ -82,12 +82,10 @@ class CompiledBody:
         """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
         slice_by_id: dict[int, Slice] = {}
         counter, names = self._graph._inputs.get("i"), {input_.id: name for name, input_ in self._graph._inputs.items()}
-        for op in self._graph.ops if counter is not None else ():
-            if op.kind != "Gather":
+        for op in self._graph.ops:
+            if op.kind != "Gather" or counter is None:
                 continue
             (source, place), (result,) = op.inputs, op.outputs
-            assert source is not None
-            assert place is not None
             name = names.get(source.id)
             if place.id != counter.id or result.id in self._ends:  # the program writes it
                 continue

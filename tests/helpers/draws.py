@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from tests.lowering import test_recorded_graphs as recorded
 from . import host_cases
 from .gradient_cases import BASE_CASES, FLOATS, HOST_CASES
 from .graphs import graph_of_case
-from .neighbours import attributes_beside, neighbours
+from .neighbours import attributes_beside, bounds_of, neighbours
 from .wider_graphs import wider
 
 CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen.txt"
@@ -349,6 +349,32 @@ def read(name: str, number: int) -> list[str]:
     return recorded.outcome(og.Graph.from_json, json.dumps(form))
 
 
-def shortened(lines: Iterable[str]) -> str:
-    """A digest of lines."""
-    return f"{crc32(chr(10).join(map(str, lines)).encode()):08x}"
+@cache
+def faults() -> dict[str, Any]:
+    """The faults that a condition tells of, by name."""
+    from onegraph.faults.api import API
+    from onegraph.faults.catalogue import CATALOGUE
+
+    return {fault.name: fault for one in CATALOGUE.values() for fault in one if fault not in API and fault.examples}
+
+
+@material(faults)
+def beside_faults(name: str, number: int) -> list[str]:
+    """Whether the conditions of a fault hold for what lies some changes beside its examples."""
+    from tests.faults.test_fault_conditions import verdict
+
+    from .fault_subjects import graph_of as graph_of_example
+    from .fault_subjects import subjects
+
+    fault, drawn = faults()[name], Random(f"{name} {number}")
+    graph = graph_of_example(drawn.choice(fault.examples).build)
+    if drawn.random() < 0.5:
+        graph = wider(graph, drawn)
+    found, bounds = subjects(fault, graph), bounds_of(fault)
+    if not found:
+        return []
+    subject = drawn.choice(found)
+    for _ in range(drawn.choice((0, 1, 1, 2, 3))):
+        others = [*islice(neighbours(subject, bounds), 400)]
+        subject = drawn.choice(others or [subject])
+    return [verdict(condition, subject) for condition in (fault.when, fault.certain) if condition is not None]
