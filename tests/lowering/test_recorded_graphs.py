@@ -451,6 +451,31 @@ def specified():
     yield "fusions", map(described, (*fusion_graphs.GRAPHS, *fusion_patterns.EVERY_PATTERN))
 
 
+def suggested():
+    """What is suggested for names and values that an edition does not have."""
+    from onegraph.inference import suggestions as said
+
+    every = {name: edition(name) for name in (*EDITIONS, HOST)}
+    schemas = [schema for one in every.values() for schema in one.schemas.values()]
+    kinds = sorted({schema.kind for schema in schemas})
+    begun = sorted({kind[:count] for kind in kinds for count in (2, 3, 4, 6)} | {f"{kind}s" for kind in kinds})
+    attributes = [attribute for schema in schemas for attribute in schema.attributes]
+    names = [*sorted({attribute.name for attribute in attributes}), "stride", "pad", "axis_", "alphas", "zzz"]
+    values = {attribute.name: set() for attribute in attributes}
+    for attribute in attributes:
+        values[attribute.name] |= {*attribute.values, *attribute.aliases, *map(str.lower, attribute.values), "none"}
+    for number, name in enumerate((*(*EDITIONS,)[::5], HOST)):
+        texts = (*kinds[number::4], *begun[number::8], *(kind.lower() for kind in kinds[number::8]))
+        yield f"ops of {name}", [said.unknown_op(every[name], text) for text in texts]
+        for place, schema in enumerate(every[name].schemas.values()):
+            told = [said.other_attribute(schema, one) for one in names[place % 6 :: 6] if not schema.has_attribute(one)]
+            for attribute in schema.attributes:
+                given = sorted(values[attribute.name])
+                told += [said.other_value(schema, attribute.name, value) for value in (*given, 1)]
+            yield f"attributes in {name}", [*told, said.port_names(schema.inputs), said.port_names(schema.outputs)]
+    yield "calls", [said._host_call(schema) for schema in every[HOST].schemas.values()]
+
+
 def described(one):
     """A record of data as a text; of a function its name."""
     if is_dataclass(one):
@@ -467,7 +492,7 @@ def described(one):
 MATERIAL = {
     make.__name__: make
     for make in (
-        *(gradients, nodes, models, kept_models, forms, patterns, rewritten, lowered, specified),
+        *(gradients, suggested, nodes, models, kept_models, forms, patterns, rewritten, lowered, specified),
         *(translations, examined, changed, texts, read, saved, checked),
     )
 }

@@ -23,6 +23,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "serialize": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_serialize",
         "test_file_details",
         "test_rejected_files",
@@ -36,6 +37,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "inference": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_call_verdicts",
         "test_checker",
         "test_builder",
@@ -44,9 +46,17 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_op_templates",
         "test_suggestions",
     ),
-    "checker": ("test_recorded_graphs", "test_call_verdicts", "test_checker", "test_cli_check", "test_untried_version"),
+    "checker": (
+        "test_recorded_graphs",
+        "test_recorded_draws",
+        "test_call_verdicts",
+        "test_checker",
+        "test_cli_check",
+        "test_untried_version",
+    ),
     "opset": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_call_verdicts",
         "test_checker",
         "test_op_templates",
@@ -56,6 +66,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_attribute_values",
     ),
     "faults": (
+        "test_recorded_draws",
         "test_fault_conditions",
         "test_faults",
         "test_ways_around_faults",
@@ -64,6 +75,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "gradient": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_gradient",
         "test_gradient_rules",
         "test_gradient_twice",
@@ -71,7 +83,10 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "training": ("test_recorded_material", "test_training", "test_training_losses", "test_averaging"),
     "transform": (
+        "test_widen",
+        "test_values",
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_editing",
         "test_modes",
         "test_rewrites",
@@ -83,6 +98,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "builder": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_builder",
         "test_editing",
         "test_operators",
@@ -121,6 +137,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "lowering": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_lowering_branches",
         "test_lowering_layout",
         "test_lifting",
@@ -168,6 +185,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned"),
     "frontends/onnx": (
         "test_recorded_graphs",
+        "test_recorded_draws",
         "test_onnx_load",
         "test_onnx_table",
         "test_onnx_patterns",
@@ -192,6 +210,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "frontends/gguf": ("test_gguf",),
     "frontends/torch": (
+        "test_recorded_calls_of_aten",
         "test_torch_backend",
         "test_torch_control_flow",
         "test_torch_core_ops",
@@ -211,7 +230,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_torch_weights",
         "test_verify_torch",
     ),
-    "view": ("test_view", "test_recorded_graphs", "test_cli_graphs", "test_builder"),
+    "view": ("test_view", "test_recorded_graphs", "test_recorded_draws", "test_cli_graphs", "test_builder"),
     "cli": (
         "test_cli",
         "test_cli_check",
