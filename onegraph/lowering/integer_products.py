@@ -36,7 +36,7 @@ from .emitter import (
     shape_of,
 )
 from .layers import matmul
-from .movement import cast, concat, reshape, slice_, split
+from .movement import cast, concat, expand, reshape, slice_, split
 from .quantization import F32, Scale, dequantize
 from .reduction import reduce
 from .windows import Window, convolution, spatial
@@ -323,7 +323,8 @@ def integer_convolution(
     if zero is None or shape_of(zero) in ((), (1,)):
         zeros = [zero] * groups
     else:
-        zeros = [*split(emit, zero, [size] * groups, 0)]
+        # One of an unknown number may be that of all columns.
+        zeros = [*split(emit, expand(emit, zero, [shape[0]]), [size] * groups, 0)]
     parts = [
         integer_convolution(emit, image, kernel, src_zero, point, window, groups=1)
         for image, kernel, point in zip(images, kernels, zeros, strict=True)

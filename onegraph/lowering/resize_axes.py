@@ -132,7 +132,8 @@ def shares_of(axis: Axis, sampling: Sampling) -> Shares:
     if sampling.exclude_outside:
         counts &= (index >= 0) & (index < axis.size)
     weights = np.where(counts, weights, 0)
-    weights /= weights.sum(1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a place that only excluded elements are near has NaN
+        weights /= weights.sum(1, keepdims=True)
     return Shares(np.where(counts, np.clip(index, 0, axis.size - 1), -1), weights)
 
 

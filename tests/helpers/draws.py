@@ -193,7 +193,7 @@ def models_beside(name: str, number: int) -> list[str]:
 def pattern_cases() -> Iterable[str]:
     from tests.lowering import test_near_patterns
 
-    return test_near_patterns.CASES
+    return [*test_near_patterns.CASES, *test_near_patterns.BESIDE]
 
 
 @material(pattern_cases)
@@ -203,6 +203,33 @@ def rewritten_beside(name: str, number: int) -> list[str]:
 
     plain = cases.built(name, with_patterns=False)
     return recorded.outcome(cases.rewritten, wider(plain, Random(f"{name} {number}")))
+
+
+def lowering_cases() -> Iterable[str]:
+    from tests.lowering import test_drawn_lowerings
+
+    return test_drawn_lowerings.CASES
+
+
+@material(lowering_cases)
+def lowered(name: str, number: int) -> list[str]:
+    """Drawn lowerings of tensors of known and of unknown dims."""
+    from tests.lowering import test_drawn_lowerings as cases
+
+    forms = ("known", "open")
+    return [
+        line
+        for form in forms
+        for line in recorded.outcome(cases.lowered, name, number, form, also=[recorded.NotLowered])
+    ]
+
+
+@material(lambda: ("chains",))
+def rewritten_chains(name: str, number: int) -> list[str]:
+    """What patterns make of chains of drawn ops."""
+    from tests.lowering import test_drawn_chains as chains
+
+    return recorded.outcome(chains.chain, number, with_patterns=True)
 
 
 def differentiable() -> list[str]:
