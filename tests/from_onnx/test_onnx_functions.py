@@ -14,7 +14,7 @@ import onegraph.capi
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
-from onnx import helper  # noqa: E402
+from onnx import helper, parser  # noqa: E402
 
 from onegraph import onnx as front  # noqa: E402
 from tests.onnx_backend.cases import cases  # noqa: E402
@@ -94,3 +94,27 @@ def test_group_norm_of_every_op_set(op_set, dtype):
         rtol=2 * np.finfo(dtype).eps,
         atol=4 * np.finfo(dtype).eps,
     )
+
+
+CALLS = (
+    '<ir_version: 9, opset_import: ["": 21, "own": 1]> g (float[2] x) => (y) { a = Neg(x) y = own.Outer(a) } '
+    '<domain: "own", opset_import: ["": 21, "own": 1]> Outer (x) => (y) { a = own.Inner(x) y = Abs(a) } '
+    '<domain: "own", opset_import: ["": 21]> Inner (x) => (y) { a = Exp(x) y = Neg(a) }'
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "least", "text"),
+    [
+        ("functions", "MAX_NODES", 6, "functions: more than 5 nodes in all"),
+        ("importer", "MAX_NODES", 6, "node 1 .Outer.: node 1 .Abs.: more than 5 nodes"),
+        ("importer", "MAX_DEPTH", 2, "functions or graphs 1 deep in each other"),
+    ],
+)
+def test_functions_stand_for_so_many_nodes(module, limit, least, text, monkeypatch):
+    proto = parser.parse_model(CALLS)
+    monkeypatch.setattr(f"onegraph.frontends.onnx.{module}.{limit}", least)
+    assert [op.kind for op in front.load(proto).ops] == ["Multiply", "Exp", "Multiply", "Abs"]
+    monkeypatch.setattr(f"onegraph.frontends.onnx.{module}.{limit}", least - 1)
+    with pytest.raises(og.FormatError, match=text):
+        front.load(proto)

@@ -251,3 +251,12 @@ def test_large_texts_of_nodes_stay():
     graph = helper.make_graph([helper.make_node("X", [], ["y"], words=[b"a" * 5000], word="b" * 5000)], "g", [], [])
     data = model_with(graph)
     assert cut(memoryview(data)).structure == data
+
+
+@pytest.mark.parametrize(
+    ("dims", "text"), [([2**46 + 1], "a tensor that fits into memory"), ([2**46], "bytes"), ([2**25, 2**21], "bytes")]
+)
+def test_more_elements_than_memory_has_are_refused(dims, text):
+    tensor = TensorProto(name="w", dims=dims, data_type=TensorProto.UINT8, raw_data=b"1")
+    with pytest.raises(og.FormatError, match=text):
+        onegraph.onnx.load(helper.make_model(helper.make_graph([], "g", [], [], [tensor])))

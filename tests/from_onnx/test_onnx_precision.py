@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper, parser  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from onegraph import onnx as front  # noqa: E402
+from onegraph.frontends.onnx import precision  # noqa: E402
 
 
 @pytest.fixture
@@ -219,3 +220,16 @@ def test_the_least_number_of_f32_stays_finite():
     )
     feeds = {"x": np.ones((2, 3), np.float32), "w": np.ones((3, 3), np.float32)}
     np.testing.assert_allclose(front.load(model, dtype="bf16").compile()(**feeds), 1 / 3, rtol=0.01)
+
+
+def test_only_large_masks_of_f32_stay_as_they_are(monkeypatch):
+    mask = np.array([-3.4e38, 1, -np.inf], np.float32)
+    found = {}
+    for most in (2, 3):
+        monkeypatch.setattr(precision, "LARGEST_MASK", most)
+        found[most] = [precision._constant(mask, dtype) for dtype in (og.f32, og.bf16)]
+    assert found[2][0] is mask
+    assert found[3][0][0] > mask[0]
+    for narrow in (found[2][1], found[3][0], found[3][1]):
+        assert np.isfinite(narrow.astype(np.float32)[:2]).all()
+        assert narrow[2] == -np.inf

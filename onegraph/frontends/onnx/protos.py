@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from onnx import (
@@ -39,11 +39,13 @@ MODULE = "onnx.onnx_ml_pb2"
 
 
 def _messages() -> Any:
-    spec_of_onnx = None if "onnx" in sys.modules else find_spec("onnx")
-    for folder in (spec_of_onnx and spec_of_onnx.submodule_search_locations) or ():
+    package = None if "onnx" in sys.modules else find_spec("onnx")
+    for folder in [] if package is None else cast("list[str]", package.submodule_search_locations):
         file = Path(folder) / f"{MODULE.partition('.')[2]}.py"
-        spec = spec_from_file_location(MODULE, file) if file.is_file() else None
-        if spec is not None and spec.loader is not None:
+        if file.is_file():
+            spec = spec_from_file_location(MODULE, file)
+            assert spec is not None
+            assert spec.loader is not None
             module = module_from_spec(spec)
             spec.loader.exec_module(module)
             return module

@@ -126,15 +126,15 @@ def _has_function(problem: Found) -> bool:
 
 
 def _nodes(
-    importer: Any, nodes: Iterable[NodeProto], opsets: Mapping[str, int], where: str, *, whole: str = "", depth: int = 0
+    importer: Any, nodes: Iterable[NodeProto], opsets: Mapping[str, int], where: str, *, whole: str = ""
 ) -> Iterator[Found]:
     """The nodes, those in their graphs, and those of the functions of the model that they call."""
     for number, proto in enumerate(nodes):
         place, domain = whole or place_of(proto, number, where), domain_of(proto.domain)
         yield Found(place, domain, proto.op_type, opsets.get(domain, 1), proto)
         for graph in graphs_of(proto):
-            yield from _nodes(importer, graph.node, opsets, f"{place}: graph {graph.name!r}: ", depth=depth + 1)
+            yield from _nodes(importer, graph.node, opsets, f"{place}: graph {graph.name!r}: ")
         function = importer.functions.get((domain, proto.op_type))
-        if function is not None and depth < 64:
+        if function is not None:
             inner = {**opsets, **{domain_of(one.domain): one.version for one in function.opset_import}}
-            yield from _nodes(importer, function.node, inner, f"{place}: ", depth=depth + 1)
+            yield from _nodes(importer, function.node, inner, f"{place}: ")
