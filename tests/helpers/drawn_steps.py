@@ -7,6 +7,7 @@ decide conditions of the compiler which no other graph of a record decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -14,11 +15,20 @@ from random import Random
 import numpy as np
 
 import onegraph as og
+from onegraph.compiler.rewrites import library_form
+from onegraph.compiler.rewrites.form import Form
+from onegraph.compiler.rewrites.open_forms import OPEN_KINDS, open_form
 from onegraph.errors import OneGraphError
+from onegraph.inference.infer import infer_op
 from onegraph.ir.op import LogicalTensor, Op
-from onegraph.opset.editions.registry import edition
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.schema import Call, TensorType
+from onegraph.testing.cases import CASES, Case
 
 from .near_graphs import CHANGES, changed
+from .neighbours import attributes_beside, neighbours
+from .recorded import digest
 
 CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_steps.txt"
 SPECIAL = 0, -1, np.inf, np.nan, 1e-30, 200
@@ -209,7 +219,6 @@ def listed(name: str) -> list[og.Graph]:
 @cache
 def makers() -> dict[str, Callable[[Random], og.Graph]]:
     """What is drawn, by name."""
-    from onegraph.testing.cases import CASES
     from tests.fuzz.blocks import random_block_recipe
     from tests.fuzz.quantized import random_quantized_recipe
     from tests.fuzz.recipe import build
@@ -238,13 +247,85 @@ def makers() -> dict[str, Callable[[Random], og.Graph]]:
     }
 
 
+SIZES = (1, 2, 3, 4, 6, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257, 511, 512, 768, 1023, 1024)
+SIZES += (1025, 2047, 2048, 2049, 4095, 4096, 4097, 8192, 16384, 65535, 65536, 65537, 1 << 18, 1 << 20)
+
+
+@cache
+def cases() -> dict[str, list[Case]]:
+    found: dict[str, list[Case]] = {}
+    for case in CASES:
+        if BASE[case.kind].outputs:
+            found.setdefault(case.kind, []).append(case)
+    return found
+
+
+def use_of(kind: str, drawn: Random) -> Call | None:
+    """A use of an op beside a case, with the types of its results; None for one that is not valid."""
+    case, pick = drawn.choice(cases()[kind]), drawn.choice
+    types = [None if one is None else TensorType(OF_NUMPY[one.dtype], one.shape) for one in case.inputs]
+    attrs = dict(case.attrs)
+    for _ in range(pick((0, 1, 1, 2, 2, 3))):
+        change = pick(("dims", "dims", "dims", "attributes", "attributes", "type", "beside", "absent"))
+        dims = sorted({dim for one in types if one is not None for dim in one.shape or () if dim})
+        if change == "dims" and dims:
+            old, new = pick(dims), pick(SIZES)
+            types = [one and replace(one, shape=one.shape and swapped(one.shape, old, new)) for one in types]
+            attrs = {
+                name: swapped(one, old, new) if name in ("shape", "dst_shape", "src_shape", "weights_shape") else one
+                for name, one in attrs.items()
+            }
+        elif change == "attributes":
+            attrs = pick([attrs, *attributes_beside(BASE[kind], attrs, (1, 2, 3, 4))])
+        elif change == "type":
+            old_type, new_type = pick([og.f32, og.bf16, og.u8]), pick([og.f32, og.bf16, og.f16, og.s8])
+            types = [one and replace(one, dtype=new_type if one.dtype is old_type else one.dtype) for one in types]
+        elif change == "beside":
+            types = pick([types, *neighbours(types, (1, 2, 4))])
+        elif change == "absent":
+            place = drawn.randrange(len(types) + 1)
+            types = [*types[:place], None, *types[place + 1 :]]
+            while types and types[-1] is None:
+                types.pop()
+    found = infer_op(kind, attrs, types, case.outputs, edition=edition("onednn-3.13"), dtype=case.dtype)
+    is_known = all(shape is not None and None not in shape for shape in found.shapes)
+    if found.violations or found.attrs is None or None in found.dtypes or not is_known:
+        return None
+    return Call(BASE[kind], found.attrs, types, len(found.dtypes), found.dtypes)
+
+
+def swapped(dims: tuple[int | None, ...], old: int, new: int) -> tuple[int | None, ...]:
+    return tuple([new if dim == old else dim for dim in dims])
+
+
+def forms_of(call: Call) -> list[str]:
+    """What the library gets for a use of an op."""
+    told = []
+    for finite_math in (False, True):
+        form, reason = library_form(call.schema, call, finite_math=finite_math)
+        told.append(reason if form is None else form_text(form, call))
+    form = open_form(call) if call.schema.kind in OPEN_KINDS else None
+    return [*told, "" if form is None else form_text(form, call)]
+
+
+def form_text(form: Form, call: Call) -> str:
+    parts = []
+    for part in form.parts:
+        sources = [one if isinstance(one, int) else (one.shape, digest([one.tolist()])) for one in part.inputs]
+        parts.append(f"{part.kind} {sorted(part.attrs.items())} {sources} {part.types} {part.outputs}")
+    return f"{form.note} {form.slow} {form.results} {form.direct} {form.is_op(call)} {parts}"
+
+
 def lines(steps_of: Callable[..., list[str]], name: str, number: int) -> list[str]:
-    """The lines of the steps of a graph; none where the number makes no graph."""
+    """The lines of the steps of a graph, or of the forms of a use of an op; none where the number makes none."""
     drawn = Random(f"{name} {number}")
     try:
+        if name.startswith("form "):
+            call = use_of(name[5:], drawn)
+            return [] if call is None else forms_of(call)
         graph = makers()[name](drawn)
-    except OneGraphError:
-        return []
+    except OneGraphError as error:
+        return [f"{type(error).__name__}: {error}"] if name.startswith("form ") else []
     return steps_of(other(graph, drawn), **options_of(drawn))
 
 

@@ -74,7 +74,8 @@ def with_sinks(graph: Lowered, softmax: Step) -> _Sinks | None:
         whole, most = maker.inputs
         largest = only_maker(graph, most)
         rank = len(graph.values[whole].shape)
-        if largest is None or largest.kind != "ReduceMax" or largest.inputs != (whole,) or whole in graph.returned:
+        is_largest = largest is not None and largest.kind == "ReduceMax" and largest.library_part is not None
+        if largest is None or not is_largest or largest.inputs != (whole,) or whole in graph.returned:
             return None
         axes = [int(axis) % rank for axis in largest.attrs["axes"]]  # type: ignore[union-attr]
         if (
@@ -87,7 +88,7 @@ def with_sinks(graph: Lowered, softmax: Step) -> _Sinks | None:
         maker = graph.maker(whole)
     elif graph.only_consumer(number) is None:
         return None
-    if maker is None or maker.kind != "Concat" or len(maker.inputs) != 2:
+    if maker is None or maker.kind != "Concat" or maker.library_part is None or len(maker.inputs) != 2:
         return None
     scores, sink = maker.inputs
     shape, column = graph.values[scores].shape, graph.values[sink].shape

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...opset.editions.registry import HOST
 from ..ir.edit import Edit
 from ..ir.step import Step
-from ..kernels.kernel import FLOATS, call_of
+from ..kernels.kernel import call_of
 from ..kernels.packed_product import OF_CHOSEN, PACKED_EXPERTS
 from ..options import Options
 
@@ -49,7 +48,7 @@ def _chosen(edit: Edit, number: int, is_turned: bool) -> _Chosen | None:
     while (maker := graph.maker(number)) is not None:
         if maker.kind == "StaticTranspose" and _exchanges(edit, maker):
             is_turned = not is_turned
-        elif indices is None and maker.op.kind == "Gather" and maker.op.edition == HOST:
+        elif indices is None and maker.op.kind == "Gather":
             if call_of(maker).s64("axis") % len(graph.values[maker.inputs[0]].shape):
                 return None
             indices = maker.inputs[1]
@@ -58,7 +57,7 @@ def _chosen(edit: Edit, number: int, is_turned: bool) -> _Chosen | None:
         makers.append(maker)
         number = maker.inputs[0]
     matrices = graph.values[number]
-    if indices is None or len(matrices.shape) != 3 or 0 in (*matrices.shape, *graph.values[indices].shape):
+    if indices is None or len(matrices.shape) != 3 or 0 in matrices.shape:
         return None
     return _Chosen(indices, number, is_turned, makers)
 
@@ -66,16 +65,15 @@ def _chosen(edit: Edit, number: int, is_turned: bool) -> _Chosen | None:
 def _exchanges(edit: Edit, step: Step) -> bool:
     """Whether a transpose exchanges the axes of each matrix."""
     rank, order = len(edit.values[step.inputs[0]].shape), step.attrs.get("order")
-    if not isinstance(order, tuple) or rank < 2:
-        return False
-    return [int(axis) % rank for axis in order] == [*range(rank - 2), rank - 1, rank - 2]
+    last = [*range(rank - 2), rank - 1, rank - 2]
+    return isinstance(order, tuple) and [int(axis) % rank for axis in order] == last
 
 
 def _fits(edit: Edit, step: Step, chosen: _Chosen, place: int, turns: tuple[bool, bool]) -> bool:
     """Whether each index names the matrix of a few rows of src, or those before an axis share these rows."""
-    src, matrices, result = (edit.values[n] for n in (step.inputs[1 - place], chosen.matrices, step.outputs[0]))
+    src, matrices = edit.values[step.inputs[1 - place]], edit.values[chosen.matrices]
     places, rows = edit.values[chosen.indices].shape, src.shape[-2:]
-    if {src.dtype, matrices.dtype, result.dtype} - FLOATS or len(src.shape) < 2 or 0 in src.shape or not matrices.dense:
+    if len(src.shape) < 2 or not matrices.dense:
         return False
     if place == 0:
         rows = rows if turns[1] else rows[::-1]

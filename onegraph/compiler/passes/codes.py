@@ -76,7 +76,6 @@ class Combination(NamedTuple):
 
 # When a kernel computes a combination, and the sentence that a report prints where it does not.
 CONDITIONS: Conditions[Combination] = (
-    (lambda sums: 0 not in sums.shape, "the result is empty"),
     (lambda sums: any(operand.shape == sums.shape for operand in sums.operands), "both operands are broadcast"),
     (lambda sums: all(operand.coding for operand in sums.operands), "an operand is neither of 8-bit codes nor of f32"),
     (
@@ -118,11 +117,11 @@ class _Codes:
 
     def _table(self, step: Step) -> CodeTable | None:
         """The result of a step as a function of 8-bit codes; None if it is none."""
-        if len(step.outputs) != 1 or not _is_computed(step):
+        if not _is_computed(step):
             return None
         result = self._values[step.outputs[0]]
         tables = self._tables_of(step)
-        if 0 in result.shape or len({table.root for table in tables.values()}) != 1:
+        if len({table.root for table in tables.values()}) != 1:
             return None
         arrays = [self._contents(number, tables.get(number), result) for number in step.inputs]
         tables_given = [array for array in arrays if array is not None]
@@ -155,13 +154,13 @@ class _Codes:
     def _combined(self, step: Step) -> Step | None:
         """A sum, difference or product of codes in the place of its Quantize; None for other steps."""
         result, dtype = coding(step) if step.kind == "Quantize" else None, self._values[step.outputs[0]].dtype
-        if result is None or dtype not in CODES or self._values[step.inputs[0]].dtype is not DataType.f32:
+        if result is None or dtype not in CODES:
             return None
         inner, positive, chain = self._only_maker(step.inputs[0]), False, [step]
         if inner is not None and inner.kind == "ReLU":
             chain.insert(0, inner)
             inner, positive = self._only_maker(inner.inputs[0]), True
-        if inner is None or inner.kind not in COMBINED or inner.executor != "library" or len(inner.inputs) != 2:
+        if inner is None or inner.kind not in COMBINED or inner.executor != "library":
             return None
         operands = [self._operand(number) for number in inner.inputs]
         makers = [operand.maker for operand in operands if operand.maker is not None]
@@ -206,7 +205,7 @@ def _is_computed(step: Step) -> bool:
         return coding(step) is not None
     if step.executor == "library":
         return step.kind in ELEMENTWISE or step.kind in ARITHMETIC
-    return step.executor == "reference" and step.op.edition == HOST and step.kind in HOST_UNARY
+    return step.op.edition == HOST and step.kind in HOST_UNARY
 
 
 def _computed(step: Step, arrays: Sequence[Array], result: Value) -> Array | None:

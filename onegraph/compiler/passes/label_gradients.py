@@ -38,7 +38,7 @@ def _scatter_of_labels(graph: Lowered, step: Step) -> Step | None:
     scatter = graph.maker(diff.id)
     if scatter is None or scatter.op.edition != HOST or scatter.op.kind != "ScatterElements":
         return None
-    if len(scatter.inputs) != 3 or graph.only_consumer(diff.id) is None:
+    if graph.only_consumer(diff.id) is None:
         return None
     if diff.dtype is not DataType.f32 or nbytes(diff) < LEAST or not diff.dense:
         return None

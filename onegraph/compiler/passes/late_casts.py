@@ -13,7 +13,6 @@ from ..ir.step import Step
 from ..options import Options
 
 JOINED = frozenset(["BatchNormInference", "BiasAdd"])
-VECTORS = (DataType.f16, DataType.bf16)
 
 
 def cast_behind_norms(edit: Edit, _: Options) -> None:
@@ -32,7 +31,7 @@ def _joins(edit: Edit, cast: Step, norm: Step) -> bool:
     maker, values = edit.graph.maker(source), edit.graph.values
     if maker is None or maker.kind not in CONVOLUTIONS or maker.library_part is None or norm.library_part is None:
         return False
-    is_narrowed = values[source].dtype is DataType.f32 and values[cast.outputs[0]].dtype in VECTORS
+    is_narrowed = values[source].dtype is DataType.f32
     is_alone = edit.graph.only_consumer(source) is not None and norm.kind in JOINED
     is_known = all(values[number].constant is not None for number in norm.inputs[1:])
     return is_narrowed and is_alone and is_known

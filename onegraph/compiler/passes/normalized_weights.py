@@ -51,24 +51,23 @@ class Normalizations:
                 continue
             norm = self._edit.graph.only_consumer(step.outputs[0])
             joined = None if norm is None else self._with_norm(step, norm)
-            if norm is not None and joined is not None:
+            if joined is not None:
+                assert norm is not None
                 self._edit.replace(step, joined)
                 self._edit.replace(norm)
 
     def _with_norm(self, step: Step, norm: Step) -> Step | None:
         """The convolution with the normalization in its weights; None if that is not possible."""
-        constants, part = self._constants, step.part
-        if norm.kind != "BatchNormInference" or part is None or norm.part is None:
+        constants, part, own = self._constants, step.library_part, norm.library_part
+        if norm.kind != "BatchNormInference" or part is None or own is None:
             return None
-        if {step.executor, norm.executor} != {"library"} or norm.inputs[0] != step.outputs[0]:
-            return None
-        if part.call.attr("data_format") != norm.part.call.attr("data_format"):
+        if part.call.attr("data_format") != own.call.attr("data_format"):
             return None
         numbers = (*step.inputs[1:], *norm.inputs[1:])
         if not all(number in constants for number in numbers) or not (is_valid(step.op) and is_valid(norm.op)):
             return None
         biased = self._biased(part, TensorType(constants.values[numbers[0]].dtype, constants.values[numbers[-1]].shape))
-        arrays = None if biased is None else self._joined(numbers, part, norm.part)
+        arrays = None if biased is None else self._joined(numbers, part, own)
         if arrays is None:
             return None
         names = (f"{constants.values[step.inputs[1]].name} (folded)", f"{norm.op.name} (folded)")

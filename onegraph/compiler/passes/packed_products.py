@@ -19,7 +19,7 @@ from ...capi.settings import has_avx2, is_native
 from ...faults.use import DEQUANTIZATIONS
 from ...ir.op import Array, Op, schema_of
 from ...opset.dtypes import DataType
-from ...opset.editions.registry import HOST, base_of
+from ...opset.editions.registry import base_of
 from ...opset.host.packed import CODES
 from ...opset.schema import Call
 from ...opset.signature import AttrValue
@@ -56,7 +56,7 @@ def multiply_packed(edit: Edit, options: Options) -> None:
         if step.inputs and constants.issuperset(step.inputs):
             constants.update(step.outputs)
             continue
-        made = products.gathered(step) if step.op.edition == HOST and step.op.kind in GATHERS else products.made(step)
+        made = products.gathered(step) if step.op.kind in GATHERS else products.made(step)
         if made is not None:
             edit.replace(step, made)
 
@@ -68,10 +68,10 @@ class _PackedProducts:
 
     def made(self, step: Step) -> Step | None:
         """The step in the place of a product; None for other steps."""
-        if step.op.edition == HOST and step.executor == "reference" and step.op.kind in PRODUCTS:
+        if step.op.kind in PRODUCTS:
             return self._of_host_product(step)
         part = step.library_part
-        if step.kind != "MatMul" or part is None or part.call.flag("transpose_a") or not self._has_floats(step):
+        if step.kind != "MatMul" or part is None or part.call.flag("transpose_a"):
             return None
         src, weights, *bias = step.inputs
         is_turned, columns = part.call.flag("transpose_b"), self._graph.values[step.outputs[0]].shape[-1:]
@@ -129,10 +129,6 @@ class _PackedProducts:
         (result,) = (values[number] for number in consumer.outputs)
         is_row = row.constant is not None and bool(row.shape) and prod(row.shape) == row.shape[-1] == result.shape[-1]
         return consumer if is_row and row.dtype is result.dtype is DataType.f32 else None
-
-    def _has_floats(self, step: Step) -> bool:
-        values = [self._graph.values[number] for number in (step.inputs[0], *step.inputs[2:], *step.outputs)]
-        return FLOATS.issuperset([value.dtype for value in values]) and bool(values[0].shape)
 
     def _step(self, step: Step, inputs: tuple[int, ...], packed: Packed, *, has_bias: bool, coded: bool) -> Step:
         attrs: Mapping[str, AttrValue] = {"bias": has_bias}
@@ -262,7 +258,7 @@ class _PackedProducts:
             if len(shape) != len(("rows", "numbers")) or 0 in shape or call_of(step).s64("axis") % len(shape):
                 return None
             packed, makers = self._weights(table_of_rows, True, None)
-        if packed is None or self._graph.values[numbers].constant is not None or not self._is_gathered(step, numbers):
+        if packed is None or self._graph.values[numbers].constant is not None or not self._is_gathered(step):
             return None
         self._edit.spare(makers)
         attrs: Mapping[str, AttrValue] = {
@@ -275,12 +271,10 @@ class _PackedProducts:
         ends = (table_, numbers, *further)
         return step.instead(PACKED_GATHER.executor, ends, step.outputs, kind=step.kind, attrs=attrs, note=OF_ROWS)
 
-    def _is_gathered(self, step: Step, indices: int) -> bool:
-        """Whether the kernel takes the indices and writes the result."""
-        values = self._graph.values[indices], self._graph.values[step.outputs[0]]
-        return (
-            values[0].dtype in (DataType.s32, DataType.s64) and values[1].dtype in FLOATS and 0 not in values[1].shape
-        )
+    def _is_gathered(self, step: Step) -> bool:
+        """Whether the kernel writes the result."""
+        result = self._graph.values[step.outputs[0]]
+        return result.dtype in FLOATS and 0 not in result.shape
 
     # Host ops ---------------------------------------------------------------------------------------------------------
 

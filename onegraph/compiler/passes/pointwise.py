@@ -124,11 +124,11 @@ class _Groups:
         """Whether a step can be in the group of a maker: they compute in f32, on tensors of one size."""
         if SLOPE in (maker.kind, step.kind):
             return False  # it is worth a step of its own, also in 16 bits
-        value, is_gate = self._values[maker.outputs[0]], {maker.kind, step.kind} <= GATES
+        value, is_gate = self._values[maker.outputs[0]], GATES.issuperset((maker.kind, step.kind))
         return (value.dtype is DataType.f32 or is_gate) and value.shape == self._values[step.outputs[0]].shape
 
     def _is_eligible(self, step: Step) -> bool:
-        if step.kind not in (*OPS, SLOPE) or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+        if step.kind not in (*OPS, SLOPE) or step.executor not in ("library", "copy"):
             return False
         if NORMALIZED in step.attrs or (step.kind == SLOPE and step.attrs.get("mode", EXACT) != EXACT):
             return False
@@ -209,9 +209,7 @@ class _Groups:
 def _are_kernels(steps: Sequence[Step]) -> bool:
     """Whether the library computes none of these steps, but for elementwise ops."""
     library_steps = [step for step in steps if step.kind not in OPS]
-    return bool(library_steps) and all(
-        step.library_part is None or step.executor != "library" for step in library_steps
-    )
+    return bool(library_steps) and all(step.library_part is None for step in library_steps)
 
 
 def _is_row(shape: Dims, result_shape: Dims) -> bool:

@@ -69,7 +69,7 @@ def _bounded(lowered: Lowered, chosen: Sequence[tuple[Step, str]]) -> frozenset[
 def _is_behind_product(lowered: Lowered, step: Step) -> bool:
     """Whether a step alone reads the result of a product of the library, which has constant weights."""
     maker = lowered.maker(step.inputs[0])
-    if maker is None or maker.kind not in PRODUCTS or maker.library_part is None or len(maker.inputs) < 2:
+    if maker is None or maker.kind not in PRODUCTS or maker.library_part is None:
         return False
     is_constant = all(lowered.values[number].constant is not None for number in maker.inputs[1:])
     return is_constant and lowered.only_consumer(step.inputs[0]) is not None
@@ -79,7 +79,7 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
     """Whether a ReLU alone reads what a BatchNormForwardTraining has normalized, whose statistics tell of NaN."""
     number = step.inputs[0]
     norm = lowered.maker(number)
-    if norm is None or norm.kind != "BatchNormForwardTraining" or norm.executor != "library" or norm.part is None:
+    if norm is None or norm.kind != "BatchNormForwardTraining" or norm.library_part is None:
         return False
     vectors = [lowered.values[vector] for vector in (*norm.inputs[1:], *norm.outputs[1:])]
     is_known = number == norm.outputs[0] and all(value.dtype is DataType.f32 and value.dense for value in vectors)
@@ -88,21 +88,23 @@ def _is_normalized(step: Step, lowered: Lowered) -> bool:
 
 def _is_taken(step: Step, executor: str) -> bool:
     """Whether the library takes a step, and is not slow for it, which the lowering has not asked where a kernel is."""
-    call = None if step.part is None else step.part.call
-    return executor not in IN_PLACE or (call is not None and takes(call) and is_best_alone(call))
+    assert step.part is not None
+    return executor not in IN_PLACE or (takes(step.part.call) and is_best_alone(step.part.call))
 
 
 def _is_faster(step: Step) -> bool:
     """Whether the kernel of a step is faster than the library, whatever the numbers are."""
-    kernel = None if step.part is None else special_kernel(step.part.call)
+    assert step.part is not None
+    kernel = special_kernel(step.part.call)
     return kernel is not None and kernel.is_faster
 
 
 def _executor(step: Step) -> str:
     """The executor of a step that the library computes wrong for some numbers; empty for others."""
-    if step.executor != "library" or step.part is None or step.part.types[0].dtype not in FLOATS:
+    part = step.library_part
+    if part is None or part.types[0].dtype not in FLOATS:
         return ""
     if step.kind == SLOPES:
         return "slopes"
-    kernel = special_kernel(step.part.call)
+    kernel = special_kernel(part.call)
     return "" if kernel is None else kernel.executor

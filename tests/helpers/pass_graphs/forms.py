@@ -265,4 +265,47 @@ def pooled_codes(draw: Random) -> og.Graph:
     return g
 
 
-MAKERS = (sinks, channel_scales, packed, labels, norms, pooled_codes)
+def experts(draw: Random) -> og.Graph:
+    """Products with matrices that indices name."""
+    g, pick = og.Graph(), draw.choice
+    odds = lambda often, *others: pick(others) if draw.random() < 0.12 else often  # noqa: E731
+    dtype = odds(og.f32, og.bf16)
+    count, depth, columns, turned = odds((6,), (2, 3), ()), 16, 24, draw.random() < 0.5
+    shape = (5, columns, depth) if turned else (5, depth, columns)
+    shape = odds(shape, shape[1:], (2, *shape))
+    matrices = g.constant(numbers(*shape).astype(dtype.numpy), dtype=dtype)
+    matrices = odds(matrices, g.input("m", dtype, shape, strides=None if draw.random() < 0.5 else gaps(shape)))
+    if draw.random() < 0.3:
+        order = odds([*range(len(shape) - 2), len(shape) - 1, len(shape) - 2], [1, 0, *range(2, len(shape))])
+        matrices, turned = g.static_transpose(matrices, order=order), not turned
+    at = g.input("at", odds(og.s64, og.s32), count)
+    own = g.op("Gather", [matrices, at], {"axis": odds(0, 1, -len(shape))}, edition="host")
+    if draw.random() < 0.2:
+        last = [*range(len(own.shape) - 2), len(own.shape) - 1, len(own.shape) - 2]
+        own, turned = g.static_transpose(own, order=last), not turned
+    own = odds(own, g.relu(own), g.op("Gather", [own, places(g, 1, 0)], {"axis": 0}, edition="host"))
+    is_column = draw.random() < 0.3
+    inside = own.shape[-1 if turned else -2] if not is_column else own.shape[-2 if turned else -1]
+    outer = odds(own.shape[:-2], (1,) * len(own.shape[:-2]), (), (4, *own.shape[:-2]))
+    rows = 1 if is_column and draw.random() < 0.8 else odds(pick((1, 4)), 32, 33)
+    if is_column:
+        flips = draw.random() < 0.5
+        x = g.input("x", dtype, (*outer, rows, inside) if flips else (*outer, inside, rows))
+        y = g.matmul(own, x, transpose_a=turned, transpose_b=flips)
+    else:
+        flips = draw.random() < 0.1
+        x = g.input("x", dtype, odds((*outer, inside, rows) if flips else (*outer, rows, inside), (inside,)))
+        y = g.matmul(x, own, transpose_a=flips, transpose_b=turned)
+    g.output("y", odds(y, g.relu(y)))
+    return g
+
+
+def gaps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= dim + 1
+    return tuple(reversed(strides))
+
+
+MAKERS = (sinks, channel_scales, packed, labels, norms, pooled_codes, experts)

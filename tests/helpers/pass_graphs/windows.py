@@ -47,7 +47,11 @@ def single(kind, data, weights, *, dtype="f32", weights_format="OIX", constant=F
     window = {"strides": [1] * axes, "dilations": [1] * axes, "pads_begin": [0] * axes, "pads_end": [0] * axes}
     g = og.Graph()
     x = g.input("x", dtype, data)
-    w = g.constant(RNG.standard_normal(weights).astype(np.float32)) if constant else g.input("w", dtype, weights)
+    w = (
+        g.constant(np.random.default_rng(weights).standard_normal(weights).astype(np.float32))
+        if constant
+        else g.input("w", dtype, weights)
+    )
     attrs = {**window, "data_format": "NXC", "weights_format": weights_format}
     if kind.endswith("Data"):
         attrs["dst_shape"] = [*data[:-1], weights[1 if weights_format == "OIX" else -2]]
