@@ -7,12 +7,16 @@ import sys
 import threading
 import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.executables import at_once, filled, in_a_process, rows_summed
+from helpers.kernels import values_of
 
 import onegraph as og
 from onegraph import capi
+from onegraph.compiler.kernels.attention import PLAIN
+from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.compiler.thread_tuning import SPINNING, without_barriers
 from onegraph.faults.execution import SHARED_BLOCKING
 from onegraph.native import library
@@ -53,6 +57,63 @@ def test_eight_threads_on_one_executable(options):
         return True
 
     assert all(at_once(8, work))
+
+
+def zeros(*shape, dtype=F32):
+    return np.zeros(shape, dtype)
+
+
+PACKED = {"coding": "bf16", "group": 1, "zero": 0, "zeros": 0, "coded": 0, "unpacks": 0}
+HALF = ml_dtypes.bfloat16
+# By kernel, numbers and tensors that are worth several threads.
+WORTH = {
+    "packed_product": ({**PACKED, "bias": 0}, [zeros(1, 512), zeros(2048, 512, dtype=HALF), zeros(1, 2048)]),
+    "packed_experts": (
+        {**PACKED, "experts": 2, "turned": 1, "strict": 1},
+        [zeros(4, 1, 512), zeros(4, dtype=np.int64), zeros(2, 1024, 512, dtype=HALF), zeros(4, 1, 1024)],
+    ),
+    "vector_product": ({"turned": 0}, [zeros(1, 128), zeros(128, 8192), zeros(1, 8192)]),
+    "panel_matrices": ({"turned_src": 0, "turned": 0}, [zeros(128, 128), zeros(128, 512), zeros(128, 512)]),
+    "linear_attention": (
+        {"decay": 0, "rate": 0},
+        [
+            *[zeros(1, 8, 8, *dims) for dims in ((1, 64), (64,), (128,))],
+            zeros(1, 8, 64, 128),
+            zeros(1, 8, 8, 1, 128),
+            zeros(1, 8, 64, 128),
+        ],
+    ),
+    "attention": (
+        {
+            **PLAIN,
+            **dict.fromkeys(("backward", "lengths", "causal", "past", "window", "mask", "plain"), 0),
+            "scale": 1.0,
+        },
+        [zeros(1, 8, 4, 16)] * 3 + [zeros(1, 8, 4, 16)],
+    ),
+    "softmax": ({"axis": 1}, [zeros(64, 1024), zeros(64, 1024)]),
+}
+
+
+@openmp
+@pytest.mark.parametrize("kind", WORTH)
+def test_kernels_divide_work_that_is_worth_it(kind):
+    """A thread of Python has threads of OpenMP of its own, which live as long as it does."""
+    numbers, arrays = WORTH[kind]
+    n_results, seen = 2 if kind == "linear_attention" else 1, []
+    values = values_of(arrays)
+    kernel = compiled(kind, values[:-n_results], values[-n_results:], packed(kind, numbers))
+
+    def work():
+        for threads in (1, 3):
+            before = {*os.listdir("/proc/self/task")}
+            kernel.run_once(*arrays, threads=threads)
+            seen.append(len({*os.listdir("/proc/self/task")} - before))
+
+    own = threading.Thread(target=work)
+    own.start()
+    own.join()
+    assert seen == [0, 2]
 
 
 @openmp
