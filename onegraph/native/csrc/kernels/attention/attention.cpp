@@ -79,11 +79,11 @@ AttentionShape shape_of(AttentionTensor AttentionProblem::*port, const Attention
     return {{p.batches, heads, p.queries, p.value_size}, false}; // without the last axis, also those of the logsumexp
 }
 
-// Tiles read the types of what they multiply as one.
+// Tiles of bf16 take all that they multiply for bf16.
 bool has_type(AttentionTensor AttentionProblem::*port, dnnl_data_type_t type, dnnl_data_type_t query) {
     using P = AttentionProblem;
-    if (port == &P::key || port == &P::value) return type == query || is_code(type);
-    if (port == &P::query || port == &P::grad_dst) return type == query && is_float(type);
+    if (port == &P::key || port == &P::value || port == &P::query || port == &P::grad_dst)
+        return is_float(type) ? type == query || query != dnnl_bf16 : port != &P::query && is_code(type);
     if (port == &P::key_scale || port == &P::value_scale || port == &P::sink || port == &P::logsumexp) return type == dnnl_f32;
     if (port == &P::key_zero || port == &P::value_zero) return is_code(type) || type == dnnl_s32 || is_float(type);
     if (port == &P::lengths) return is_long(type);
