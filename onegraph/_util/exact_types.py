@@ -21,7 +21,6 @@ from .open_sizes import OpenSize, is_whole
 
 __all__ = ["elements", "entries", "has_type", "listed", "plain", "real", "text", "whole"]
 MAX_LENGTH = 2**20
-FLOAT_BYTES = 8  # size of a Python float, which can hold every numpy float of this size or less
 PLAIN = frozenset([bool, int, float, str, OpenSize])
 NOT_PLAIN = object()  # result of ``plain`` for a value that no attribute can take
 Element = TypeVar("Element")
@@ -110,7 +109,7 @@ def plain(value: object) -> object:
 def _plain_scalar(value: Any) -> object:
     if has_type(value, np.ndarray) and value.ndim == 0:
         value = np.asarray(value)[()]
-    if has_type(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
+    if has_type(value, np.generic) and value.dtype.kind == "V":
         value = value.item()  # a scalar of ml_dtypes, which is not a number class of numpy
     if has_type(value, (bool, np.bool_)):
         return bool(value)
@@ -118,9 +117,9 @@ def _plain_scalar(value: Any) -> object:
         return bytes(value).decode("ascii", "replace")
     if (number := whole(value)) is not None:
         return number
-    if has_type(value, float) or (has_type(value, np.floating) and value.itemsize <= FLOAT_BYTES):
-        return float(value)
-    if has_type(value, np.floating):
+    if has_type(value, np.longdouble):  # which has more digits than a Python float
         return value
+    if has_type(value, (float, np.floating)):
+        return float(value)
     word = text(value)
     return NOT_PLAIN if word is None else word

@@ -242,7 +242,9 @@ def present(size: Any) -> int:
 def settled(size: Any) -> int:
     """A size as an int; for an open one, that it has this value is noted as one of the guards."""
     value = present(size)
-    return value if size == value else -1  # the question, whose answer is yes, is noted
+    is_equal = size == value  # the question is noted
+    assert is_equal
+    return value
 
 
 def computed(function: str, value: int, size: Any) -> Any:

@@ -22,9 +22,10 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
         ArgumentError: ``value`` is not one of them.
     """
     word = text(value)
-    if word is None or word not in allowed:
+    chosen = [one for one in allowed if one == word]
+    if not chosen:
         raise ArgumentError(f"{name}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
-    return word
+    return chosen[0]
 
 
 def string(name: str, value: object, expected: str = "a string") -> str:

@@ -50,7 +50,8 @@ def give_back(arrays: Iterable[Array]) -> None:
     """Give the pages of those arrays back that lie in mapped files. Their contents stay the same."""
     for array in arrays:
         pages, file = pages_of(array), file_of(array)
-        if pages is not None and file is not None:
+        if pages is not None:
+            assert file is not None
             file.give_back_part(pages.address - file.address, pages.size)
 
 

@@ -138,7 +138,7 @@ def as_dlpack(array: object) -> DLPackArray:
     if not is_numpy(array):
         raise ArgumentError(f"as_dlpack: {class_of(array)}; expected a numpy array")
     values = array_of("as_dlpack", array)
-    if values.dtype not in CODES and (values.dtype.isbuiltin == 2 or values.dtype.kind not in "biufc"):
+    if values.dtype not in CODES and values.dtype.kind not in "biufc":
         raise ArgumentError(f"as_dlpack: an array of {values.dtype}; expected numbers of whole bytes")
     return DLPackArray(values)
 

@@ -194,10 +194,9 @@ class _Edges:
                 return f"; the library joins {_ops(maker)} and {_ops(reader)} if it does not stand between them"
         chain, kind = [kind for maker in makers[:1] for kind in _lowered(maker)], self.by_name[names[0]].kind
         near = None if self._is_foreign(names[0]) or kind in STARTS else nearest_pattern(chain)
-        if near is None:
+        if near is None or not (missing := missing_in_guide([*chain, kind], VERSION[:2])):
             return ""
-        missing = missing_in_guide([*chain, kind], VERSION[:2])
-        return f"; the nearest pattern is {near.name!r}, but {missing}" if missing else ""
+        return f"; the nearest pattern is {near.name!r}, but {missing}"
 
     def _without_pattern(self, first: PartitionReport, second: PartitionReport, tensor: NamedTensor) -> str:
         """Why no pattern has the ops of two partitions: the nearest one, and what differs from it."""
@@ -255,8 +254,7 @@ class _Edges:
     def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
         for op in (self.by_name[name] for name in second.names if name in self.by_name):
-            names = [None if end is None else end.name for end in op.inputs]
-            places = [place for place, name in enumerate(names) if name == tensor.name]
+            places = [place for place, end in enumerate(op.inputs) if end is not None if end.name == tensor.name]
             if op.kind in ORDERED and places == [1]:
                 return f"which computes the first operand of {op.kind}; of {op.name!r} this is the second"
         return ""
@@ -319,8 +317,7 @@ class _Edges:
                 return "fault", report.reason
             if reason_of(report) and (joined := self.joining.with_finite_math(ops)):
                 return "own kernel", f"{_ops(report)}: {reason_of(report)}; {joined}"
-        text = "the library joins the two if they are alone, but joins their neighbours first"
-        return "neighbours", text
+        return "neighbours", "the library joins the two if they are alone, but joins their neighbours first"
 
 
 def _key(tensor: NamedTensor) -> object:

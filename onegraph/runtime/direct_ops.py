@@ -101,11 +101,11 @@ def _slice(op: Op) -> Direct | None:
         return None
     rank, (count,) = _rank(op), shape
     axes, steps = [*range(count)], [1] * count
-    for given, end in zip((axes, steps), op.inputs[3:], strict=False):
+    for known, end in zip((axes, steps), op.inputs[3:], strict=False):
         if end is not None:
             if end.value is None:
                 return None
-            given[:] = end.value.tolist()
+            known[:] = end.value.tolist()
     along = [axis % rank for axis in axes if -rank <= axis < rank]
     if len({*along}) < count or any(step < 1 for step in steps):
         return None

@@ -29,10 +29,8 @@ from ..opset.signature import Shape
 
 SMALL = 1 << 15  # bytes of a cache, up to which its copy takes less time than what is done here
 SPARE = 16  # tokens beyond a power of 2, so that rows of a cache do not lie a power of 2 apart
-AXES = {
-    "Concat": 0,
-    "ExtendCache": 2,
-}  # of tokens, unless an attribute says it: of ops whose result begins with an input
+# Axes of tokens, unless an attribute says it: of ops whose result begins with an input.
+AXES = {"Concat": 0, "ExtendCache": 2}
 AHEAD = 8  # tokens that there is room for before a step
 
 

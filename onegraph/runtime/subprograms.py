@@ -81,13 +81,13 @@ class CompiledBody:
     def slices(self) -> dict[int, Slice]:
         """By id of result, the slices that the number of the iteration chooses from what all iterations read."""
         slice_by_id: dict[int, Slice] = {}
-        counter, names = self._graph._inputs.get("i"), {input_.id: name for name, input_ in self._graph._inputs.items()}
+        names = {input_.id: name for name, input_ in self._graph._inputs.items()}
         for op in self._graph.ops:
-            if op.kind != "Gather" or counter is None:
+            if op.kind != "Gather":
                 continue
             (source, place), (result,) = op.inputs, op.outputs
             name = names.get(source.id)
-            if place.id != counter.id or result.id in self._ends:  # the program writes it
+            if names.get(place.id) != "i" or result.id in self._ends:  # the program writes it
                 continue
             if not known(result.shape) or (source.value is None and (name or "s")[0] != "c"):
                 continue

@@ -91,7 +91,8 @@ def cross_entropy(
     else:
         places, parts = None, multiply(emit, log_p, cast(emit, labels, DataType.f32))
     losses = negative(emit, reduce(emit, "ReduceSum", parts, [-1], keep=False))
-    if reduction == "mean" and places is not None and ignore_index is not None:
+    if reduction == "mean" and ignore_index is not None:
+        assert places is not None
         total = reduce(emit, "ReduceSum", losses, None, keep=False)
         return emit.tensor(binary(emit, "Divide", total, _count(emit, places, ignore_index)))
     return emit.tensor(reduce(emit, REDUCTIONS[reduction], losses, None, keep=False))

@@ -20,6 +20,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_explanation",
         "test_tracebacks",
         "test_worker_process",
+        "test_small_parts",
     ),
     "serialize": (
         "test_recorded_graphs",
@@ -81,7 +82,13 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_gradient_twice",
         "test_gradient_coverage",
     ),
-    "training": ("test_recorded_material", "test_training", "test_training_losses", "test_averaging"),
+    "training": (
+        "test_recorded_material",
+        "test_training",
+        "test_training_losses",
+        "test_averaging",
+        "test_small_parts",
+    ),
     "transform": (
         "test_widen",
         "test_values",
@@ -181,8 +188,16 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_control_flow",
         "test_threads",
     ),
-    "arrays": ("test_arrays", "test_type_messages", "test_mapped_files", "test_npz", "test_trees", "test_malformed"),
-    "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned"),
+    "arrays": (
+        "test_arrays",
+        "test_type_messages",
+        "test_mapped_files",
+        "test_npz",
+        "test_trees",
+        "test_malformed",
+        "test_small_parts",
+    ),
+    "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned", "test_small_parts"),
     "frontends/onnx": (
         "test_recorded_graphs",
         "test_recorded_draws",
