@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ TESTS = Path(__file__).parents[1]
 ALL = TESTS.parent / "build" / "aten_calls.json"  # of all calls
 FORMS = 3  # sets of ops that a call becomes
 DRAWS = 12  # calls beside each one
-MOST = 24000  # letters of a text that is kept
+MOST = 12000  # letters of a text that is kept
+MOST_NODES, MOST_SECONDS = 40, 0.05  # of a graph that is kept, and of its lowering under a trace
 PLAIN = (bool, int, str, type(None))
 
 
@@ -291,12 +293,14 @@ def chosen(everything: Mapping[str, Any]) -> Mapping[str, Any]:
     sys.meta_path.remove(asking)  # type: ignore[arg-type]
     before, graphs = set[object](), []
     for made in everything["graphs"]:
+        before_it = process_time()
         try:
             found = asking.reached(made)
         except Exception as error:
             print(f"{error!r}: {json.dumps(made)[:300]}")
             continue
-        if found - before:
+        is_long = len(made["nodes"]) > MOST_NODES or process_time() - before_it > MOST_SECONDS
+        if found - before and not is_long:
             before |= found
             graphs.append(made)
     print(len(graphs), "graphs stay", flush=True)
