@@ -90,7 +90,7 @@ class OpAdding(GraphTensors):
         """
         chosen = edition_named(self.edition if edition is None else edition)
         schema = chosen.schema(kind)
-        tensors = self._op_inputs(inputs, schema) if schema is not None or not self.strict else []  # an unknown op
+        tensors = [] if schema is None else self._op_inputs(inputs, schema)
         if name is not None:
             name = self._free_op_name(name)
         try:
@@ -269,11 +269,10 @@ class OpAdding(GraphTensors):
         self._names[op.name] = op.id
         self._ops += (op,)
 
-    def _op_inputs(self, inputs: object, schema: Schema | None) -> list[LogicalTensor | None]:
+    def _op_inputs(self, inputs: object, schema: Schema) -> list[LogicalTensor | None]:
         listed = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
         if listed is None:
-            op = "" if schema is None else f"{schema.kind}: "
-            raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
+            raise ArgumentError(f"{schema.kind}: inputs: {shown(inputs)}; expected a list of tensors of this graph")
         own = self._by_id
         try:
             for tensor in listed:
@@ -293,19 +292,19 @@ class OpAdding(GraphTensors):
         return known
 
     def _as_constant(
-        self, schema: Schema | None, known: Sequence[LogicalTensor | None], index: int, value: object
+        self, schema: Schema, known: Sequence[LogicalTensor | None], index: int, value: object
     ) -> LogicalTensor | None:
         """The constant of an array that is given as input ``index`` of an op; None for other values.
 
         Ops that broadcast take a number too, which becomes a scalar of the data type of the other operand; host ops
         take numbers and lists of them. Numbers of float64 that no other input makes such become f32.
         """
-        if schema is None or not (index < len(schema.inputs) or schema.variadic):
+        if not (index < len(schema.inputs) or schema.variadic):
             return None
         own, hosted = None, schema.category == HOST
         if hosted:
             value = array_of_numbers(value)
-        if real(value) is not None and schema.has_attribute("auto_broadcast") and index < len(schema.inputs):
+        if real(value) is not None and schema.has_attribute("auto_broadcast"):
             if schema.inputs[index].type in DataType.__members__ or all(one is None for one in known):
                 return None
             value, own = value if has_type(value, (int, float)) else np.asarray(value), DataType.f32

@@ -31,8 +31,9 @@ def count_outputs(schema: Schema, wanted: object) -> int:
     chosen: list[str] = []
     for name in wanted:
         word = text(name)
-        if word is None or word not in names:
+        if word not in names:
             raise ArgumentError(f"{schema.kind}: outputs: {shown(name)}; expected names of {names}")
+        assert word is not None
         chosen.append(word)
     count = sum(not port.optional for port in schema.outputs)
     count = max([count, *(names.index(name) + 1 for name in chosen)])
@@ -59,7 +60,7 @@ def operand_type(
     kinds = allowed - EXACT if own is not None and own not in EXACT else allowed
     if own is DataType.boolean or own in allowed & EXACT:
         kinds = allowed & {own}
-    alike = [dtype for dtype in known if dtype is not None and dtype in kinds]
+    alike = [dtype for dtype in known if dtype in kinds]
     bound = [port.dtype for port in typed if port.variable == variable]
     return next(iter([*bound, *(allowed if len(allowed) == 1 else ()), *alike, *(allowed & {own})]), None)
 
@@ -87,14 +88,11 @@ def output_dtypes(
     """
     dtypes: list[DataType] = []
     for port, options in zip(schema.outputs, choices, strict=False):
-        if len(options) == 1:
-            dtypes.append(options[0])
-        elif wanted is not None and wanted in options:
-            dtypes.append(wanted)
-        elif wanted is None and first is not None and first in options:
-            dtypes.append(first)
-        else:
+        dtype = options[0] if len(options) == 1 else first if wanted is None else wanted
+        if dtype not in options:
             raise _dtype_error(chosen, schema, port.name, options, wanted)
+        assert dtype is not None
+        dtypes.append(dtype)
     # If every output has only one choice, dtype= is still accepted when it names that choice.
     if wanted is not None and choices and wanted not in dtypes:
         raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)

@@ -49,7 +49,7 @@ def op_of(sign: str, dtype: DataType) -> tuple[str, str, bool]:
     kind, edition, swapped = OPS[sign]
     if dtype is DataType.boolean and sign in OF_BOOLEANS:
         kind = OF_BOOLEANS[sign]
-    elif sign != ROUNDED and edition != HOST and not _has(edition, kind, dtype) and _has(HOST, kind, dtype):
+    elif sign != ROUNDED and not _has(edition, kind, dtype) and _has(HOST, kind, dtype):
         edition = HOST
     return kind, edition, swapped
 
@@ -86,7 +86,7 @@ def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | No
     target = like.dtype.numpy
     if array.dtype == target:
         return array
-    label = like.name or "the other operand"
+    label = like.name
     if array.dtype.kind not in "biuf" and array.dtype not in NUMBERS:
         raise ArgumentError(f"{subject} of {array.dtype}; expected numbers, which become {like.dtype} as {label} is")
     with np.errstate(all="ignore"):

@@ -36,11 +36,11 @@ def readers_named(graph: OpAdding, consumers: object, pairs: Mapping[int, object
     ops, ends = set[int](), set[str]()
     for one in listed:
         label = text(one)
-        end = None if label is None else graph.outputs.get(label)
-        if label is not None and end is not None and end.id in pairs:
-            ends.add(label)
-        elif label is not None and end is not None and not graph._is_taken(label):
-            raise ArgumentError(f"replace: consumers: output {label!r} does not read what is replaced")
+        end = next((name for name in graph.outputs if name == label), None)
+        if end is not None and graph.outputs[end].id in pairs:
+            ends.add(end)
+        elif end is not None and not graph._is_taken(end):
+            raise ArgumentError(f"replace: consumers: output {end!r} does not read what is replaced")
         else:
             op = own_op(graph, one, "replace: consumers")
             if not any(tensor.id in pairs for tensor in op.inputs):

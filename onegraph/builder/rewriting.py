@@ -124,7 +124,7 @@ class _GraphPattern:
 
     def replacement(self, graph: Rewriting, op: Op) -> LogicalTensor | None:
         """What takes the place of the result of an op; None if the pattern does not match there."""
-        if op.kind != self.last.kind or len(op.outputs) != len(self.last.outputs) or len(op.outputs) != 1:
+        if op.kind != self.last.kind or len(op.outputs) != 1:
             return None
         bound = next(self._op(uses_of(graph).producers, self.last, op, {}), None)
         return None if bound is None else self._made(graph, dict(bound))
@@ -141,9 +141,7 @@ class _GraphPattern:
         for op in self.added:
             inputs = [tensor(input_) for input_ in op.inputs]
             names = [port.name for port in schema_of(op).outputs[: len(op.outputs)]]
-            made = graph.op(
-                op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names or None, edition=op.edition
-            )
+            made = graph.op(op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names, edition=op.edition)
             several = elements(made)
             results = [made] if several is None else several
             bound.update(zip([output.id for output in op.outputs], results, strict=True))
@@ -196,7 +194,7 @@ class _GraphPattern:
         else:
             maker, place = self.uses.producers[own.id], producers.get(candidate.id)
             ports = [output.id for output in maker.outputs].index(own.id)
-            if place is not None and len(place.outputs) > ports and place.outputs[ports].id == candidate.id:
+            if place is not None and [output.id for output in place.outputs].index(candidate.id) == ports:
                 yield from self._op(producers, maker, place, bound)
 
 
@@ -212,7 +210,7 @@ def _is_narrower(tensor: LogicalTensor, pattern: LogicalTensor) -> bool:
 def _equal(own: LogicalTensor, second: LogicalTensor) -> bool:
     """Whether a constant of a graph has the contents of one of the pattern."""
     a, b = own.value, second.value
-    if a is None or b is None or own.dtype is not second.dtype or a.size != b.size:
+    if a is None or b is None or own.dtype is not second.dtype:
         return False
     return (a.size == 1 or a.shape == b.shape) and np.asarray(a).tobytes() == np.asarray(b).tobytes()
 

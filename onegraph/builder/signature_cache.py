@@ -32,7 +32,7 @@ _NUMBERS = frozenset([int, float, bool])
 _KINDS = _NUMBERS | {str, list, tuple}
 
 AttrsKey = tuple[tuple[str, type, object], ...]
-TensorKey = tuple[DataType | None, Shape, bytes | None] | None
+TensorKey = tuple[DataType, Shape, bytes | None] | None
 
 
 def signature(
@@ -64,7 +64,8 @@ def signature(
     """
     schema = chosen.schema(kind)
     key = None if schema is None else _key(schema, attrs, inputs)
-    if schema is not None and key is not None:
+    if key is not None:
+        assert schema is not None
         try:
             known = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
         except SpecError:  # raised again below, with the name of the op
@@ -134,7 +135,7 @@ def _made_from(
     assert attrs is not None
     if dtypes is None:
         count = implied_outputs(schema, attrs, inputs) if n_outputs is None else n_outputs
-        first = inputs[0].dtype if inputs and inputs[0] is not None else None
+        first = next((tensor.dtype for tensor in inputs if tensor is not None), None)
         dtypes = tuple(output_dtypes(chosen, schema, checked.dtype_choices[:count], dtype, first))
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
@@ -187,13 +188,12 @@ def _is_plain(tensor: LogicalTensor, value: Array) -> bool:
         type(value) is np.ndarray
         and value.size <= MAX_ELEMENTS
         and value.shape == tensor.shape
-        and tensor.dtype is not None
         and value.dtype == tensor.dtype.numpy
     )
 
 
-def _tensor_type(dtype: DataType | None, shape: Shape, contents: bytes | None) -> TensorType:
-    if contents is None or dtype is None:
+def _tensor_type(dtype: DataType, shape: Shape, contents: bytes | None) -> TensorType:
+    if contents is None:
         return make_type(dtype, shape, None, None)
     value = np.frombuffer(contents, dtype.numpy) if contents else np.empty(0, dtype.numpy)
     return TensorType(dtype, shape, value.reshape(known_dims(shape)))

@@ -78,7 +78,7 @@ class GraphTensors(OpMethods):
     def _constants(self) -> dict[str, LogicalTensor]:
         constants: dict[str, LogicalTensor] = {}
         for tensor in self._tensors:
-            if tensor.constant and tensor.value is not None:
+            if tensor.value is not None:
                 constants[f"{tensor.name}_{tensor.id}" if tensor.name in constants else tensor.name] = tensor
         return constants
 

@@ -35,7 +35,7 @@ def there(op: Op, n_outputs: int, target: Edition) -> list[Violation]:
         noted.add(
             "not_in_edition", where, op.attrs.get(where, "given"), f"what {target.name} has", result.reasons[where]
         )
-    if result.kind is None or result.lost:
+    if result.lost:
         return noted.violations
     tensors, results = list(result.inputs), list(result.outputs)
     return list(infer_op(result.kind, result.attrs, tensors, results, edition=target, name=op.name).violations)

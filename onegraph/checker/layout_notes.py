@@ -39,9 +39,13 @@ def layout_notes(
         library: the version of the library; None for no library.
     """
     schema, attrs = checked.schema, checked.attrs
-    if library is None or schema is None or attrs is None or checked.errors or base_of(schema).kind not in BASE:
+    if library is None or checked.errors:
         return []
+    assert schema is not None  # as there is no error
+    assert attrs is not None
     base = base_of(schema)
+    if base.kind not in BASE:
+        return []
     call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
     rank = len(call.shapes[0] or ()) if call.shapes else 0
     noted = Violations(edition_named(edition), op)
@@ -65,5 +69,6 @@ def _strided(tensors: Iterable[LogicalTensor | None]) -> Iterator[tuple[str, tup
             strides = as_strides(tensor.strides, shape)
         except ArgumentError:  # a record that a user made directly
             continue
-        if strides is not None and not is_dense(known_dims(shape), strides):
+        assert strides is not None
+        if not is_dense(known_dims(shape), strides):
             yield tensor.name, known_dims(shape), strides

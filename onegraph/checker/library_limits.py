@@ -85,12 +85,12 @@ def library_named(choice: object) -> Library | None:
     if choice is None:
         return _loaded()
     word = text(choice)
-    parts = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:@(\w+))?", word or "")
-    version = None if parts is None else (int(parts[1]), int(parts[2]), int(parts[3] or 0))
-    if word != NONE and (version is None or version < OLDEST):
-        raise ArgumentError(f"library: {shown(choice)}; expected 'none', or a version from '3.2' on, such as '3.6'")
-    if parts is None or version is None:
+    if word == NONE:
         return None
+    parts = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:@(\w+))?", word or "")
+    version = (0, 0, 0) if parts is None else (int(parts[1]), int(parts[2]), int(parts[3] or 0))
+    if parts is None or version < OLDEST:
+        raise ArgumentError(f"library: {shown(choice)}; expected 'none', or a version from '3.2' on, such as '3.6'")
     isa = (parts[4] or EVERY_ISA[-1]).lower()
     if isa not in EVERY_ISA:
         raise ArgumentError(f"library: {shown(choice)}; expected behind @ one of {', '.join(EVERY_ISA)}")
@@ -125,8 +125,10 @@ def library_violations(
         library: the version of the library and the CPU; None for no library.
     """
     schema, attrs = checked.schema, checked.attrs
-    if library is None or schema is None or attrs is None or checked.errors:
+    if library is None or checked.errors:
         return []
+    assert schema is not None  # as there is no error
+    assert attrs is not None
     noted = Violations(edition_named(edition), op)
     noted.page = noted.edition.page(schema)
     base = base_of(schema)
@@ -180,14 +182,16 @@ def _foreign(checked: Inference, schema: Schema, version: Release, n_outputs: in
     base = base_of(schema)
     if _is_foreign(base, version):
         yield "kind", _bound(base, version)
-    for name, value in (checked.attrs or {}).items():
+    assert checked.attrs is not None
+    for name, value in checked.attrs.items():
         attribute = schema.attribute(name)
         if _is_foreign(attribute, version) and value != attribute.default:  # such a library always uses the default
             yield name, _bound(attribute, version)
     for index, tensor in enumerate(checked.inputs):
         if tensor is not None:
             port = schema.input_port(index)
-            since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
+            assert tensor.dtype is not None
+            since = max(port.since, tensor.dtype.since)
             if since > version or _is_foreign(port, version):
                 yield port.name, since if since > version else _bound(port, version)
     for port in schema.outputs[:n_outputs]:

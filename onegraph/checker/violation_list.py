@@ -67,4 +67,4 @@ class ViolationList(list[Violation]):
 
 def _fix(violation: Violation) -> str:
     """What is expected, with the way to correct it."""
-    return violation.message.rpartition("; expected ")[2] or violation.expected
+    return violation.message.rpartition("; expected ")[2]

@@ -117,7 +117,7 @@ def other_value(schema: Schema, name: str, value: object) -> str:
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
     """The list to write if one number was given for a list over the spatial axes; empty for other attributes."""
     per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
-    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
+    if not per_axis or not takes(attribute, [value]):
         return ""
     try:
         rank = tensor_type(inputs[0]).rank if has_type(inputs, (list, tuple)) and inputs else None
@@ -146,9 +146,9 @@ def other_form(
     """Another way to compute an op whose data types, or whose broadcast, the specification refuses; may be empty."""
     wrong = [one for one in violations if one.rule == "data_type"]
     hosted = None if schema is None else edition_named(HOST).schema(HOST_FORMS.get(schema.kind, schema.kind))
-    if hosted is not None and schema is not None and chosen.name != HOST:
+    if hosted is not None and chosen.name != HOST:
         types = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
-        if wrong and len(wrong) == len(violations) and typing_of(HOST, hosted.kind, types, ())[0]:
+        if len(wrong) == len(violations) and typing_of(HOST, hosted.kind, types, ())[0]:
             names = " and ".join(sorted({str(dtype) for dtype in types if dtype is not None}))
             return f"the host op {hosted.kind} takes {names}: {CALLS.get(hosted.kind) or _host_call(hosted)}"
         if hosted.kind == "Where" and any(one.where == "cond" for one in violations) and not wrong:
@@ -204,12 +204,10 @@ def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method:
     return f"{where}: {shown(value)}; expected {source}"
 
 
-def refused_operand(schema: Schema | None, operands: Sequence[object], index: int) -> str:
+def refused_operand(schema: Schema, operands: Sequence[object], index: int) -> str:
     """The message for input ``index`` of ``operands``, which is not a tensor of the graph."""
     value, where = operands[index], f"inputs[{index}]"
     first = next((tensor.dtype for tensor in operands if has_type(tensor, LogicalTensor)), DataType.f32)
-    if schema is None:
-        return no_tensor(value, where, first)
     if schema.variadic:
         if index > 0 and real(value) is not None:
             return no_port(schema, index, value)

@@ -171,15 +171,18 @@ def _checked(
     )
     errors = [error for error in checked.errors if error.rule != "missing_attribute"]
     results: Sequence[TensorType | None] = ()
-    if checked.schema is not None and outputs:
+    if checked.schema is None:
+        raise SpecError(errors)
+    if outputs:
         examination = OpInference(chosen, checked.schema.kind)
         results = examination.tensor_types(outputs, "outputs") or ()
         if not inputs:
             examination.check_outputs(checked.schema, len(results))
             examination.matching_rows(checked.schema, (), results)
             errors += examination.errors
-    if errors or checked.schema is None or checked.attrs is None:
+    if errors:
         raise SpecError(errors)
+    assert checked.attrs is not None  # as the op has a schema
     return checked.schema, checked.attrs, checked.inputs, results
 
 

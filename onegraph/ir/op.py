@@ -102,8 +102,9 @@ _contents: Callable[[LogicalTensor], Array | None] = read_slot_through(LogicalTe
 
 def _as_numbers(value: Array | None) -> Array | None:
     """An array of a type that numpy lacks, such as bf16, as integers: numpy pickles only its own types out of band."""
-    is_foreign = type(value) is np.ndarray and value.dtype.isbuiltin == 2
-    return value.view(f"u{value.itemsize}") if is_foreign and value is not None else value
+    if type(value) is np.ndarray and value.dtype.isbuiltin == 2:
+        return value.view(f"u{value.itemsize}")
+    return value
 
 
 def _unpickled(

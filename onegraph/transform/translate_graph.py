@@ -77,10 +77,11 @@ class _Translating(Generic[AnyGraph]):
                 for violation in error.violations
             ]
             raise SpecError(named) from None
-        if translation.kind is None or translation.lost:
+        if translation.lost:
             reasons = "; ".join(translation.reasons.values())
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
         kind, attrs, permutations = translation.kind, translation.attrs, translation.permutations
+        assert kind is not None  # as nothing is lost
         schema = self.target.schemas[kind]
         inputs: list[LogicalTensor] = []
         for index, tensor in enumerate(op.inputs):

@@ -62,7 +62,7 @@ def model(
     loose: list[Record] = []
     for violation in violations_of(violations):
         record: Record = {key: getattr(violation, key) for key in ("rule", "severity", "op", "where", "given")}
-        record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
+        record["expected"] = violation.message.rpartition("; expected ")[2]
         number = numbers.get(_name(violation.op))
         (loose if number is None else records_of_op[number]).append(record)
     kinds = dict.fromkeys((op.kind, op.edition) for op in graph.ops)

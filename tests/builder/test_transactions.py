@@ -201,3 +201,12 @@ def test_an_inner_failure_that_is_caught_is_taken_back_alone():
     outer(g)
     assert [op.name for op in g.ops][-1] == "outer"
     assert "inner" not in g._names
+
+
+def test_the_graph_may_be_given_by_its_name():
+    g = og.Graph()
+    logits, labels = g.input("x", og.f32, (2, 3)), g.input("y", og.s32, (2,))
+    with pytest.raises(og.OneGraphError):
+        og.training.cross_entropy(graph=g, logits=logits, labels=g.input("z", og.s32, (5,)))
+    assert not g.ops
+    assert og.training.cross_entropy(graph=g, logits=logits, labels=labels).shape == ()
