@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import operator
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from random import Random
@@ -32,6 +32,7 @@ from tests.helpers import aten_calls
 TESTS = Path(__file__).parents[1]
 ALL = TESTS.parent / "build" / "aten_calls.json"  # of all calls
 FORMS = 3  # sets of ops that a call becomes
+SIBLINGS = 8  # calls of an op that are tried as calls of another one
 DRAWS = 12  # calls beside each one
 MOST = 12000  # letters of a text that is kept
 MOST_NODES, MOST_SECONDS = 40, 0.05  # of a graph that is kept, and of its lowering under a trace
@@ -283,6 +284,43 @@ class Asking:
         return found | {(key, place) for key, met in self.met.items() for place, one in enumerate(met) if one}
 
 
+def siblings(graphs: Sequence[Mapping[str, Any]], targets: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Calls of the ops in the table that no graph calls, with the arguments of those of other ops.
+
+    Args:
+        graphs: the graphs.
+        targets: the arguments of their ops; those of the others are added.
+    """
+    table = aten_calls.front_end()
+    calls = [made for made in graphs if "alone" in made and "beside" not in made and not made.get("sizes")]
+    met = {node[2] for made in graphs for node in made["nodes"]}
+    for name in sorted({*table.LOWERINGS, *table.PARTS} - met):
+        library, op, overload = name.split(".")
+        packet = getattr(getattr(torch.ops, library), op, None)
+        if packet is None or overload not in packet.overloads():
+            continue
+        arguments = getattr(packet, overload)._schema.arguments
+        text = Text()
+        targets[name] = [
+            [one.name, *([text.of(one.default_value)] if one.has_default_value() else [])] for one in arguments
+        ]
+        names = [one.name for one in arguments]
+
+        def shared(made: Mapping[str, Any], names: Sequence[str] = names) -> int:
+            *_, call = made["nodes"]
+            own = [one for one, *_ in targets.get(call[2], ())]
+            return -sum(1 if one in own else 0 for one in names) * 10 + len(own)
+
+        for made in sorted(calls, key=shared)[:SIBLINGS]:
+            other = json.loads(json.dumps({**made, "beside": True}))
+            *_, call = other["nodes"]
+            own = [one for one, *_ in targets.get(call[2], ())]
+            given = {**dict(zip(own, call[3], strict=False)), **call[4]}
+            defaults = {one: default[0] for one, *default in targets[name] if default}
+            call[2], call[3], call[4] = name, [], {one: given.get(one, defaults.get(one)) for one in names}
+            yield other
+
+
 def chosen(everything: Mapping[str, Any]) -> Mapping[str, Any]:
     """The graphs that stay, and those beside them that reach more."""
     aten_calls.kept.cache_clear()
@@ -312,11 +350,16 @@ def chosen(everything: Mapping[str, Any]) -> Mapping[str, Any]:
             before |= found
             beside.append(other)
     print(len(beside), "beside them", flush=True)
-    used = {node[2] for made in (*graphs, *beside) for node in made["nodes"]}
-    targets = {name: one for name, one in everything["targets"].items() if name in used}
-    open_questions = sum(len(met) for met in asking.met.values())
-    print(len([one for one in before if len(one) == 2]), "of", open_questions, "questions are answered")  # type: ignore[arg-type]
-    return {**everything, "targets": targets, "graphs": [*graphs, *beside]}
+    again, targets = [], {**everything["targets"]}
+    for other in siblings(graphs, targets):
+        found = asking.reached(other)
+        if found - before:
+            before |= found
+            again.append(other)
+    print(len(again), "of other ops")
+    used = {node[2] for made in (*graphs, *beside, *again) for node in made["nodes"]}
+    targets = {name: one for name, one in targets.items() if name in used}
+    return {**everything, "targets": targets, "graphs": [*graphs, *beside, *again]}
 
 
 def main(*files: str) -> int:
@@ -341,5 +384,8 @@ def main(*files: str) -> int:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--again"]:
         aten_calls.keep(chosen(json.loads(ALL.read_text())))
+    elif sys.argv[1:] == ["--siblings"]:
+        DRAWS = 0
+        aten_calls.keep(chosen(aten_calls.kept()))
     else:
         sys.exit(main(*sys.argv[1:]))
