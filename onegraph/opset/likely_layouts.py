@@ -42,7 +42,7 @@ def how_oblong(call: Call) -> int:
     if not call.schema.has_attribute("weights_format") or all(port.name != "weights" for port in call.schema.inputs):
         return 0
     shape = call.shape("weights")
-    if shape is None or not known(shape):
+    if not known(shape):
         return 0
     window = _window(known_dims(shape), call.string("weights_format"))
     return max(window) - min(window) if window else 0

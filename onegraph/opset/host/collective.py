@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from ..schema import Call, same_shape
+from ..shapes import known, known_dims
 from ..signature import Attribute, Shape, rows
 from ..traits import Trait
 from .types import host
@@ -22,9 +23,9 @@ def total_size(call: Call) -> tuple[Shape, ...]:
     """A vector of the elements of all sources."""
     summed = call.inputs[1:] if call.flag("after") else call.inputs
     shapes = [tensor.shape for tensor in summed if tensor is not None]
-    if any(shape is None or None in shape for shape in shapes):
+    if not all(map(known, shapes)):
         return ((None,),)
-    return ((sum(prod(dim or 0 for dim in shape or ()) for shape in shapes),),)
+    return ((sum(prod(known_dims(shape)) for shape in shapes),),)
 
 
 OPS = (

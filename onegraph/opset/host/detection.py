@@ -7,7 +7,7 @@ from math import prod
 
 from ..._util.counted import counted
 from ..schema import Call, Rule, RuleFinding, Schema, ShapeFunction
-from ..shapes import compatible, known, show
+from ..shapes import compatible, known, known_dims, show
 from ..signature import NON_NEGATIVE, POSITIVE, Attribute, Row, Shape, rows
 from ..traits import Trait
 from ..window import extent
@@ -108,7 +108,7 @@ def indices_fit(call: Call) -> Iterable[RuleFinding]:
 def columns_shape(call: Call) -> tuple[Shape, ...]:
     """(batches, channels, elements of a window, windows)."""
     src, offsets = call.shape("src"), call.shape("offsets")
-    windows = None if offsets is None or None in offsets[2:] else prod(dim or 0 for dim in offsets[2:])
+    windows = None if offsets is None or None in offsets[2:] else prod(known_dims(offsets[2:]))
     return ((*(src[:2] if src is not None else (None, None)), prod(call.s64s("kernel")), windows),)
 
 
@@ -167,9 +167,9 @@ def condition_fits(call: Call) -> Iterable[RuleFinding]:
         yield RuleFinding("condition", f"shape {show(condition)}", "one axis")
     elif src is not None and not -len(src) <= call.s64("axis") < len(src):
         yield RuleFinding("axis", call.s64("axis"), f"an axis of {show(src)}")
-    elif src is not None and condition is not None and known(condition):
+    elif src is not None and known(condition):
         size = src[call.s64("axis")]
-        if size is not None and (condition[0] or 0) > size:
+        if size is not None and known_dims(condition)[0] > size:
             yield RuleFinding(
                 "condition", f"shape {show(condition)}", f"at most {counted(size, 'element')}, the size of the axis"
             )

@@ -7,7 +7,7 @@ from math import prod
 
 from ..._util.counted import counted
 from ..schema import Call, Rule, RuleFinding
-from ..shapes import Dim, axis_of, broadcast, normalize_axis, of_rank, show
+from ..shapes import Dim, axis_of, broadcast, known_dims, normalize_axis, of_rank, show
 from ..signature import Shape
 
 
@@ -24,7 +24,7 @@ def reshape_shape(call: Call) -> tuple[Shape, ...]:
         return (of_rank(length(call, "shape")),)
     dims: list[Dim] = [None if dim == -1 else dim for dim in wanted]
     if -1 in wanted and src is not None and None not in src:
-        dims[wanted.index(-1)] = _left_over([dim or 0 for dim in src], wanted)
+        dims[wanted.index(-1)] = _left_over(known_dims(src), wanted)
     return (tuple(dims),)
 
 
@@ -48,7 +48,7 @@ def reshape_fits(call: Call) -> Iterable[RuleFinding]:
     if wanted.count(-1) > 1 or any(dim < -1 for dim in wanted):
         yield RuleFinding("shape", list(wanted), "dims of 0 or more, and at most one -1")
     elif src is not None and None not in src:
-        have, want = prod(dim or 0 for dim in src), prod(dim for dim in wanted if dim != -1)
+        have, want = prod(known_dims(src)), prod(dim for dim in wanted if dim != -1)
         if have != want if -1 not in wanted else (have % want if want else have):
             yield RuleFinding("shape", list(wanted), f"a shape of {have} elements, as src has")
 

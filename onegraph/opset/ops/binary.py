@@ -49,7 +49,7 @@ def condition_fits(call: Call) -> Iterable[RuleFinding]:
         result = broadcast(condition, target)
     except ValueError:
         result = ()
-    if not compatible(result, target) and condition is not None:
+    if not compatible(result, target):
         yield RuleFinding("cond", f"shape {show(condition)}", f"a shape that broadcasts to {show(target)}")
 
 
@@ -94,7 +94,7 @@ def slope_fits(call: Call) -> Iterable[RuleFinding]:
     shape, slope = call.shape("src"), call.shape("slope")
     if shape is None or slope is None:
         return
-    if not compatible(slope_target(call, slope, shape), shape) and not _fits(slope, shape, call):
+    if not _fits(slope, shape, call):
         yield RuleFinding("slope", f"shape {show(slope)}", f"a shape that broadcasts to {show(shape)} of src")
 
 
@@ -111,7 +111,7 @@ def slope_target(call: Call, slope: Shape, shape: Shape) -> Shape:
 def _fits(slope: Shape, shape: Shape, call: Call) -> bool:
     target = slope_target(call, slope, shape)
     try:
-        return len(slope or ()) <= len(shape or ()) and compatible(broadcast(target, shape), shape)
+        return compatible(broadcast(target, shape), shape)
     except ValueError:
         return False
 

@@ -57,7 +57,7 @@ def matmul_fits(call: Call) -> Iterable[RuleFinding]:
     if bias is None or dst is None:
         return
     try:
-        fits = len(bias) <= len(dst) and compatible(broadcast(bias, dst), dst)
+        fits = compatible(broadcast(bias, dst), dst)
     except ValueError:
         fits = False
     if not fits:

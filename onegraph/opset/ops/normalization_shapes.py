@@ -136,7 +136,7 @@ def gamma_broadcasts(call: Call) -> Iterable[RuleFinding]:
     if shape is None or gamma is None:
         return
     try:
-        fits = len(gamma) <= len(shape) and compatible(broadcast(gamma, shape), shape)
+        fits = compatible(broadcast(gamma, shape), shape)
     except ValueError:
         fits = False
     if not fits:

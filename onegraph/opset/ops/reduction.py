@@ -24,7 +24,8 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
     if rank is None or (call.input("axes") is not None and call.value("axes") is None):
         return None
     axes = call.value("axes") if call.input("axes") is not None else call.s64s("axes")
-    normalized = [normalize_axis(axis, rank) for axis in axes or ()]
+    assert axes is not None
+    normalized = [normalize_axis(axis, rank) for axis in axes]
     return tuple(sorted(axis for axis in normalized if axis is not None))
 
 
