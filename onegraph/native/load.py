@@ -30,6 +30,7 @@ VARIABLE = "ONEGRAPH_LIBRARY"
 INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
 REINSTALL = "reinstall onegraph, or run python build_ffi.py in a checkout"
 NUMPY = "onegraph.reference.run computes a graph in numpy, without the library"
+SEGMENT = struct.Struct("<8xQ16xQ16x")  # of a 64-bit ELF file: where it begins in the file, and its size there
 # Shared libraries that oneDNN needs, and how to install each.
 RUNTIME_LIBRARIES = {
     "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
@@ -53,7 +54,8 @@ def load() -> tuple[ctypes.CDLL, Any]:
         handle = load_with_siblings(path)
     except OSError as error:
         needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), "")
-        needs = needs or sibling_advice(missing_library(error) or "") or INSTALL
+        missing = missing_library(error)
+        needs = needs or (INSTALL if missing is None else sibling_advice(missing) or INSTALL)
         raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
     provide_opencl(path)
     if not hasattr(handle, "dnnl_version"):
@@ -112,14 +114,11 @@ def _refuse_cut_off(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(64)
         if len(header) < 64 or header[:5] != b"\x7fELF\x02":
-            return  # not a 64-bit ELF file: the loader reports that
-        (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
+            return  # not a 64-bit ELF file: the loader reports that, and entries of another size
+        (start,), (count,) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<H", header, 56)
         file.seek(start)
-        table = file.read(length * count)
-    complete = len(table) == length * count
+        table = file.read(SEGMENT.size * count)
     # The end of each segment in the file: its offset plus its size.
-    ends = [
-        sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
-    ]
-    if not complete or max(ends, default=0) > size:
+    ends = [sum(SEGMENT.unpack_from(table, at)) for at in range(0, len(table) - SEGMENT.size + 1, SEGMENT.size)]
+    if max(start + SEGMENT.size * count, *ends, 0) > size:
         raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")

@@ -44,8 +44,9 @@ def load_with_siblings(path: Path) -> ctypes.CDLL:
         except OSError as error:
             name = missing_library(error)
             place = None if name is None or name in tried else _find(name, path)
-            if name is None or place is None:
+            if place is None:
                 raise
+            assert name is not None
             tried.add(name)
         _loaded.append(load_with_siblings(place))
 
