@@ -258,6 +258,12 @@ UNFIT = {
     "Pad that repeats nothing": lambda g, h, x: h(
         "Pad", [g.input("none", "f32", (2, 0)), whole(g, [0, 0, 0, 1])], {"mode": "edge"}
     ),
+    "GatherElements of more rows": lambda g, h, x: h(
+        "GatherElements", [x, g.input("places", og.s64, (9, 1, 1))], {"axis": 1}
+    ),
+    "ScatterElements of more columns": lambda g, h, x: h(
+        "ScatterElements", [x, *(g.input(name, dtype, (1, 1, 9)) for name, dtype in (("i", og.s64), ("u", og.f32)))]
+    ),
     "OneHot of depth -1": lambda g, h, x: h("OneHot", [h("Cast", [x], dtype=og.s64), whole(g, -1), whole(g, [0, 1])]),
     "OneHot on axis 9": lambda g, h, x: h(
         "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [0, 1])], {"axis": 9}

@@ -57,11 +57,18 @@ def indices_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape("indices"),)
 
 
-def ranks_equal(call: Call) -> Iterable[RuleFinding]:
-    """The indices have as many axes as src."""
-    ranks = call.rank("src"), call.rank("indices")
-    if None not in ranks and ranks[0] != ranks[1]:
-        yield RuleFinding("indices", f"rank {ranks[1]}", f"rank {ranks[0]}, as src has")
+def indices_fit(call: Call) -> Iterable[RuleFinding]:
+    """The indices have as many axes as src, and at most its dims beside the axis."""
+    src, indices = call.shape("src"), call.shape("indices")
+    if src is None or indices is None:
+        return
+    if len(src) != len(indices):
+        yield RuleFinding("indices", f"rank {len(indices)}", f"rank {len(src)}, as src has")
+        return
+    axis = _axis(call, len(src))
+    pairs = [pair for place, pair in enumerate(zip(indices, src, strict=True)) if place != axis]
+    if any(here is not None and there is not None and here > there for here, there in pairs):
+        yield RuleFinding("indices", f"shape {show(indices)}", f"dims of at most {show(src)} beside axis {axis}")
 
 
 def updates_fit(call: Call) -> Iterable[RuleFinding]:

@@ -44,7 +44,15 @@ public:
     int type(std::size_t array) const { return at(array).type; }
     int rank(std::size_t array) const { return at(array).rank; }
     bool has(std::size_t array) const { return at(array).data != nullptr; }
-    std::int64_t dim(std::size_t array, int axis) const { return at(array).dims[axis]; }
+    std::int64_t dim(std::size_t array, int axis) const {
+        check(axis >= 0 && axis < rank(array));
+        return at(array).dims[axis];
+    }
+
+    // Refuses arrays whose shapes do not fit one another.
+    static void check(bool fits) {
+        if (!fits) throw std::invalid_argument("other sizes than those of the kernel");
+    }
 
     // The product of the dims of the axes from `begin` up to, but not including, `end`; -1 is the rank.
     std::int64_t size(std::size_t array, int begin = 0, int end = -1) const {
@@ -63,7 +71,7 @@ public:
 
 private:
     const onegraph_array_t &at(std::size_t array) const {
-        if (array >= count_) throw std::invalid_argument("too few arrays");
+        check(array < count_);
         return arrays_[array];
     }
 

@@ -12,6 +12,12 @@ void concat(const ArrayCall &call) {
     const auto element = static_cast<std::int64_t>(size_of_type(call.type(count)));
     const std::int64_t outer = call.size(count, 0, axis), row = call.size(count, axis) * element;
     char *target = call.data<char>(count);
+    std::int64_t whole = 0;
+    for (std::size_t i = 0; i < count; i++) {
+        call.check(call.size(i, 0, axis) == outer);
+        whole += call.size(i, axis) * element;
+    }
+    call.check(whole == row);
     for (std::size_t i = 0; i < count; i++) {
         const std::int64_t part = call.size(i, axis) * element;
         const char *source = call.data<const char>(i);

@@ -64,6 +64,7 @@ struct System {
 template <typename T>
 void couple(const ArrayCall &call) {
     const std::int64_t rows = call.dim(0, 0), pairs = call.dim(0, 1), classes = call.dim(1, 1);
+    call.check(call.dim(1, 0) == rows && 2 * pairs == classes * (classes - 1));
     divide(rows, classes * classes * classes, call.threads, [&](std::int64_t begin, std::int64_t end) {
         System system(classes);
         for (std::int64_t row = begin; row < end; row++) {

@@ -63,6 +63,7 @@ void find(const ArrayCall &call) {
     const std::int64_t outer = call.size(0, 0, axis), count = call.dim(0, axis), inner = call.size(0, axis + 1);
     const T *source = call.data<const T>(0);
     auto *places = call.data<std::int64_t>(1);
+    call.check(call.size(1) == outer * inner);
     if (inner == 1)
         return divide(outer, count, call.threads, [&](std::int64_t begin, std::int64_t end) {
             with_vectors([&]() ONEGRAPH_VECTORS {

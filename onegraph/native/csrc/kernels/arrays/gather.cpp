@@ -10,6 +10,7 @@ void gather(const ArrayCall &call) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t dim = call.dim(0, axis), outer = call.size(0, 0, axis), count = call.size(1);
     const auto row = static_cast<std::int64_t>(size_of_type(call.type(0))) * call.size(0, axis + 1);
+    call.check(call.size(2) == outer * count * call.size(0, axis + 1));
     check_indices(call, 1, dim);
     const auto *indices = call.data<const std::int64_t>(1);
     std::vector<std::int64_t> places(static_cast<std::size_t>(count));
@@ -43,6 +44,8 @@ void gather(const ArrayCall &call) {
 void gather_elements(const ArrayCall &call) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t dim = call.dim(0, axis), stride = call.size(0, axis + 1), count = call.dim(1, axis);
+    check_inside(call, 1, 0, axis);
+    call.check(call.size(2) == call.size(1));
     const auto outer = places(call, 1, 0, 0, axis), inner = places(call, 1, 0, axis + 1, call.rank(1));
     const auto n_outer = static_cast<std::int64_t>(outer.size()), n_inner = static_cast<std::int64_t>(inner.size());
     check_indices(call, 1, dim);
@@ -75,6 +78,7 @@ void gather_nd(const ArrayCall &call) {
     const auto at = slices(call, 1, 0, batch);
     const auto element = static_cast<std::int64_t>(size_of_type(call.type(0)));
     const std::int64_t row = element * call.size(0, batch + static_cast<int>(call.dim(1, call.rank(1) - 1)));
+    call.check(call.size(2) * element == static_cast<std::int64_t>(at.size()) * row);
     with_size(call.type(0), [&](auto zero) {
         using T = decltype(zero);
         divide(static_cast<std::int64_t>(at.size()), row / 4 + 1, call.threads, [&](std::int64_t begin, std::int64_t end) {

@@ -95,6 +95,7 @@ void sample_grid(const ArrayCall &call) {
         taps *= sampler.mode == NEAREST ? 1 : sampler.mode == LINEAR ? 2 : 4;
     }
     const std::int64_t batch = call.dim(0, 0), channels = call.dim(0, 1), count = call.size(1, 1, call.rank(1) - 1);
+    call.check(call.dim(1, 0) == batch && call.dim(1, call.rank(1) - 1) == sampler.axes && call.size(2) == batch * channels * count);
     if (!plane) {
         std::fill_n(call.data<T>(2), call.size(2), T(0));
         return;

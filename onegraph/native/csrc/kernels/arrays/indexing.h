@@ -30,12 +30,21 @@ inline void check_indices(const ArrayCall &call, std::size_t array, std::int64_t
         if (indices[i] < -dim || indices[i] >= dim) throw BadIndex {array, i, indices[i]};
 }
 
+// Checks that `array` has the axes of `target`, none of which is longer but `axis`.
+inline void check_inside(const ArrayCall &call, std::size_t array, std::size_t target, int axis) {
+    call.check(call.rank(array) == call.rank(target));
+    for (int other = 0; other < call.rank(array); other++)
+        call.check(other == axis || call.dim(array, other) <= call.dim(target, other));
+}
+
 // The places of the slices that tuples in the last axis of the indices name, in elements of `target`. The first `batch` axes
 // of both are the same.
 inline std::vector<std::int64_t> slices(const ArrayCall &call, std::size_t array, std::size_t target, int batch = 0) {
     const auto *indices = call.data<const std::int64_t>(array);
     const std::int64_t width = call.dim(array, call.rank(array) - 1), count = call.size(array, 0, call.rank(array) - 1);
     std::vector<std::int64_t> found(static_cast<std::size_t>(count));
+    for (int axis = 0; axis < batch; axis++)
+        call.check(call.dim(array, axis) == call.dim(target, axis));
     for (std::int64_t axis = 0; axis < width; axis++)
         check_indices(call, array, call.dim(target, batch + static_cast<int>(axis)), axis, width);
     const std::int64_t of_image = count / std::max<std::int64_t>(call.size(array, 0, batch), 1);

@@ -226,6 +226,12 @@ void matrix_product(const ArrayCall &call, std::size_t result) {
             if (call.dim(array, axis) != 1) batch[static_cast<std::size_t>(own)] = call.dim(array, axis);
     const Matrices<T> left = matrices_of<T>(call, 0, true, turns_a, batch), right = matrices_of<T>(call, 1, false, turns_b, batch);
     const Matrix<T> &a = left.first, &b = right.first;
+    call.check(call.dim(1, b_rank - (b_rank > 1 && !turns_b ? 2 : 1)) == depth);
+    call.check(call.size(result) == static_cast<std::int64_t>(left.places.size()) * rows * columns);
+    for (std::size_t array = 0; array < 2; array++)
+        for (int axis = call.rank(array) - 3, own = static_cast<int>(batch.size()) - 1; axis >= 0; axis--, own--)
+            call.check(call.dim(array, axis) == 1 || call.dim(array, axis) == batch[static_cast<std::size_t>(own)]);
+    call.check(result == 2 || call.size(2) == columns);
     const auto count = static_cast<std::int64_t>(left.places.size());
     const std::int64_t tall = 8, wide = (columns + COLUMNS - 1) / COLUMNS; // parts of a row
     const std::int64_t least = count * wide < 2 * call.threads ? (2 * call.threads + count * wide - 1) / (count * wide) : 1;

@@ -101,6 +101,7 @@ void unpool(const ArrayCall &call) {
     const auto *places = call.data<const std::int64_t>(1);
     const T *source = call.data<const T>(0);
     T *result = call.data<T>(2);
+    call.check(call.size(1) == count);
     for (std::int64_t i = 0; i < count; i++)
         if (places[i] < 0 || places[i] >= size) throw BadIndex {1, i, places[i]};
     divide(size, 1, call.threads, [&](std::int64_t begin, std::int64_t end) {

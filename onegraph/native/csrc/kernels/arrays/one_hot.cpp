@@ -26,6 +26,7 @@ void fill(const ArrayCall &call, std::int64_t outer, std::int64_t depth, std::in
 void one_hot(const ArrayCall &call) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t inner = call.size(0, axis), outer = call.size(0, 0, axis), depth = call.dim(3, axis);
+    call.check(call.size(3) == outer * depth * inner && call.size(2) == 2);
     with_size(call.type(2), [&](auto element) {
         using T = decltype(element);
         if (call.type(0) == onegraph_type_s32) return fill<T, std::int32_t>(call, outer, depth, inner);

@@ -113,6 +113,10 @@ void reduce(const ArrayCall &call) {
     using A = Total<T, HOW>;
     const std::vector<Axis> axes = axes_of(call);
     const std::int64_t results = call.size(1), elements = call.size(0);
+    std::int64_t kept = 1;
+    for (const Axis &axis : axes)
+        kept *= axis.target ? axis.dim : 1;
+    call.check(results == kept && results > 0 && axes.front().dim > 0);
     std::vector<A> totals(static_cast<std::size_t>(results), first<T, HOW>());
     const bool is_divided = axes.front().target != 0 && axes.size() > 1;
     divide(is_divided ? axes.front().dim : 1, elements / axes.front().dim, is_divided ? call.threads : 1,

@@ -68,6 +68,7 @@ void run(const ArrayCall &call) {
     const std::int64_t step = is_reversed ? -inner : inner, begin = is_reversed ? (count - 1) * inner : 0;
     const T *source = call.data<const T>(0) + begin;
     T *result = call.data<T>(1) + begin;
+    call.check(call.size(1) == call.size(0));
     if (!count || !inner) return;
     if (inner == 1) {
         const std::int64_t blocks = (outer + ROWS - 1) / ROWS;

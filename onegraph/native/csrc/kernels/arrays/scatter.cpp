@@ -43,6 +43,7 @@ void with_common_type(int type, const Body &body) {
 // Copies src to dst unless they are the same memory.
 void copy_source(const ArrayCall &call) {
     const auto size = static_cast<std::int64_t>(size_of_type(call.type(0))) * call.size(0);
+    call.check(call.size(3) == call.size(0));
     const auto *source = call.data<const char>(0);
     auto *target = call.data<char>(3);
     if (source == target) return;
@@ -56,6 +57,8 @@ template <typename T, typename Combine>
 void scatter_elements(const ArrayCall &call, const Combine &combine) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t dim = call.dim(3, axis), stride = call.size(3, axis + 1), count = call.dim(1, axis);
+    check_inside(call, 1, 3, axis);
+    call.check(call.size(2) == call.size(1));
     check_indices(call, 1, dim);
     copy_source(call);
     const auto outer = places(call, 1, 3, 0, axis), inner = places(call, 1, 3, axis + 1, call.rank(1));
@@ -89,6 +92,7 @@ void scatter_nd(const ArrayCall &call, const Combine &combine) {
     copy_source(call);
     const std::int64_t size = call.size(3, static_cast<int>(call.dim(1, call.rank(1) - 1)));
     const auto count = static_cast<std::int64_t>(at.size());
+    call.check(call.size(2) == count * size);
     const auto *updates = call.data<const T>(2);
     const auto place = [&](std::int64_t slice, std::int64_t begin, std::int64_t end) ONEGRAPH_VECTORS {
         T *__restrict element = call.data<T>(3) + at[static_cast<std::size_t>(slice)];

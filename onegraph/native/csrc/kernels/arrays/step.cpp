@@ -10,8 +10,8 @@ namespace onegraph {
 namespace {
 
 // A kernel on dense arrays. The list holds the number of its numbers, and these; the type of each array; then the letters
-// of the kernel's name, of that of the op, each behind their number. `indices`: the array with indices, -1 if there is none;
-// those of s32 become s64.
+// of the kernel's name, of that of the op, each behind their number. `indices`: the input with indices, which is not the
+// first one, or -1 if there is none; those of s32 become s64.
 class ArrayStep : public Runnable {
 public:
     explicit ArrayStep(const KernelArguments &arguments);
@@ -54,7 +54,7 @@ ArrayStep::ArrayStep(const KernelArguments &arguments)
     }
     kernel_of_name_ = onegraph_array_kernel::named(kernel_.c_str());
     if (!kernel_of_name_ || count_ == n_inputs_) throw std::invalid_argument("no kernel on arrays has this name");
-    if (indices_ >= static_cast<int>(count_)) throw std::invalid_argument("no such array of indices");
+    if (indices_ == 0 || indices_ >= static_cast<int>(n_inputs_)) throw std::invalid_argument("no such array of indices");
     for (std::size_t i = 0; i < count_; i++) {
         const auto &tensor = *arguments.tensors[i];
         if (!may_have(tensor.data_type, size_of_type(types_[i])))

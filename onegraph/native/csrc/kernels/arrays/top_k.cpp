@@ -118,6 +118,7 @@ void top(const ArrayCall &call) {
     const std::int64_t size = call.dim(0, axis), inner = call.size(0, axis + 1), rows = call.size(0, 0, axis) * inner;
     const std::int64_t count = call.dim(1, axis), room = std::min(2 * count + 64, size + 1);
     const Word flip = call.flag(1) ? Word(~Word(0)) : Word(0);
+    call.check(count <= size && call.size(1) == rows * count && call.size(2) == rows * count);
     if (!count || !rows) return;
     const std::int64_t lanes = std::max(call.threads, 1);
     // A few long rows are divided between the threads.

@@ -11,6 +11,7 @@ void triangle(const ArrayCall &call) {
     const std::int64_t rows = call.dim(0, rank - 2), columns = call.dim(0, rank - 1);
     const auto size = static_cast<std::int64_t>(size_of_type(call.type(0)));
     const bool is_upper = call.flag(0);
+    call.check(call.size(1) == call.size(0));
     const std::int64_t offset = call.integer(1);
     divide(call.size(0, 0, rank - 1), columns, call.threads, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t row = first; row < last; row++) {

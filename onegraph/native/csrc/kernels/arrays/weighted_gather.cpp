@@ -87,6 +87,7 @@ template <typename T>
 void weighted(const ArrayCall &call) {
     const auto axis = static_cast<int>(call.integer(0));
     const std::int64_t outer = call.size(0, 0, axis), dim = call.dim(0, axis), inner = call.size(0, axis + 1), count = call.dim(1, 0);
+    call.check(call.rank(1) == 2 && call.size(2) == call.size(1) && call.size(3) == outer * count * inner);
     const Taps<T> taps(call);
     const T *source = call.data<const T>(0);
     T *result = call.data<T>(3);
