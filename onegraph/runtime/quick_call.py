@@ -119,8 +119,9 @@ def _port(value: Value, memo: dict[tuple[object, int, int], Port]) -> Port:
 
 def _laid_port(dtype: np.dtype[np.generic], shape: tuple[int, ...], strides: Sequence[int] | None) -> Port:
     """Data type, shape, and strides in bytes; empty strides if the tensor is dense."""
-    is_plain = strides is None or is_dense(shape, strides)
-    return dtype, shape, () if is_plain or strides is None else tuple([step * dtype.itemsize for step in strides])
+    if strides is None or is_dense(shape, strides):
+        return dtype, shape, ()
+    return dtype, shape, tuple([step * dtype.itemsize for step in strides])
 
 
 def decline(arrays: tuple[object, ...], out: object = None) -> None:

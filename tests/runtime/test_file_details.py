@@ -18,6 +18,7 @@ from onegraph.serialize.files import explained_archive, open_part
 from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_model, read_settings
 from onegraph.serialize.names import Names, read_names
 from onegraph.serialize.npz import names_to_read, read_inputs
+from onegraph.serialize.structure import MAX_STRIDE, useful_strides
 from onegraph.serialize.tensor_uses import UNKNOWN, _fits
 from onegraph.serialize.words import as_word, of_word
 from onegraph.serialize.writer import MAX_ID, _free
@@ -410,3 +411,55 @@ def test_members_that_are_stored_twice_are_refused(names, tmp_path):
 @pytest.mark.parametrize(("taken", "first"), [([], 0), ([5], 6), ([LAST - 1], LAST), ([LAST], 0), ([0, LAST], 1)])
 def test_new_ids_of_a_file_are_free(taken, first):
     assert next(_free({*taken})) == first
+
+
+@pytest.mark.parametrize(
+    ("found", "noun", "hint"), [("abc", "variable", True), ("c", "variable", False), ("abc", "array", False)]
+)
+def test_other_arrays_may_be_left_out_where_some_are_variables(found, noun, hint):
+    with pytest.raises(og.FormatError, match=f"unknown {noun}") as raised:
+        names_to_read(found, TENSORS, Path("f.npz"), noun)
+    assert ("strict=False" in str(raised.value)) is hint
+
+
+@pytest.mark.parametrize(
+    ("strides", "shape", "useful"),
+    [
+        ((MAX_STRIDE, 1), (2, 3), False),
+        ((MAX_STRIDE - 1, 1), (2, 3), True),
+        ((4, 1), (2, 3), True),
+        ((3, 1), (2, 3), False),
+        ((2, 1), (2, 3), False),
+        (None, (2, 3), False),
+        ((4, 1), None, False),
+        ((4, 1), (2, None), False),
+    ],
+)
+def test_strides_are_useful_if_elements_lie_apart(strides, shape, useful):
+    assert useful_strides(strides, shape) == (strides if useful else None)
+
+
+def test_keys_that_the_library_cannot_read_are_left_out():
+    form = whole([relu()], **{"author": 1, "a\x01b": 2})
+    again = json.loads(og.Graph.from_json(json.dumps(form)).to_json())
+    assert ("author" in again, "a\x01b" in again) == (True, False)
+
+
+@pytest.mark.parametrize("zps", [None, [3]])
+def test_zero_points_that_are_given_stay(zps):
+    graph = og.Graph()
+    graph.output("y", graph.dequantize(graph.input("x", "s8", (2,)), scales=[0.5], **({"zps": zps} if zps else {})))
+    attrs = json.loads(graph.to_json(for_version="3.0"))["graph"][0]["attrs"]
+    assert attrs["zps"]["value"] == (zps or [0])
+
+
+def test_constants_of_wildcards_have_the_type_f32(tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.constant(np.float32([1, 2]))))
+    graph.save(tmp_path / "g.json")
+    form = json.loads((tmp_path / "g.json").read_text())
+    form["graph"][0].update(kind="Wildcard", attrs={})
+    form["graph"][0]["inputs"][0]["dtype"] = "undef"
+    (tmp_path / "g.json").write_text(json.dumps(form))
+    again = og.Graph.load(tmp_path / "g.json", strict=False)
+    assert [tensor.value.tolist() for tensor in again._tensors if tensor.value is not None] == [[1, 2]]

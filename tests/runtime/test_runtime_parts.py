@@ -24,18 +24,24 @@ from onegraph.runtime import (
     equal_bits,
     growing,
     grown_outputs,
+    implementation_names,
+    inspection,
     kept_constants,
+    kept_program,
     op_by_op,
     open_program,
     open_programs,
     open_steps,
+    origin,
     plan,
+    program_cache,
     program_finder,
     program_writer,
     repeat,
     sized_program,
     subprograms,
 )
+from onegraph.runtime import program as program_module
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.arguments import Arguments, value_inputs
 from onegraph.runtime.compile_options import CompileOptions, refuse_unknown_partitions
@@ -43,7 +49,7 @@ from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.direct_ops import direct
 from onegraph.runtime.equal_bits import _numbers, agrees
 from onegraph.runtime.growing import SMALL, Growing, Growth, growths_of
-from onegraph.runtime.joining import reason_of
+from onegraph.runtime.joining import Joining, reason_of
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.op_by_op import OFTEN, ExaminedOp, OpByOp, _is_refused_by_numpy, _ranked
 from onegraph.runtime.open_parameters import Parameters
@@ -1750,3 +1756,134 @@ TABLE = np.arange(6, dtype=F32)
 def test_values_with_constants_are_the_same_by_these(mine, theirs, same):
     one = value(shape=(6,))
     assert _is_same(one._replace(constant=mine), one._replace(constant=theirs, name="other")) is same
+
+
+KEPT_ATTRS = {
+    "kind": "Transpose",
+    "attrs": {"order": [1, 0]},
+    "name": "t",
+    "edition": HOST,
+    "step": [[0], [1]],
+    "note": 3,
+}
+
+
+def test_parts_of_kept_programs_are_steps_in_c_or_of_numpy():
+    assert kept_program._kept_part([0, 3]) == range(3)
+    ends = {"inputs": [[0, "f32", [2, 3], "x", None]], "outputs": [[1, "f32", [3, 2], "y", None]]}
+    part = kept_program._kept_part({**KEPT_ATTRS, **ends})
+    assert (part.inputs, part.outputs, part.note) == ((0,), (1,), 3)
+    stored = kept_program._kept_part({"inputs": [4], "outputs": [5], "note": 6})
+    assert (stored.inputs, stored.outputs, stored.note) == ((4,), (5,), 6)
+    assert kept_program._kept_tensor(0, "s64", [2], "x", [1, 2]).value.tolist() == [1, 2]
+    assert kept_program._kept_tensor(0, "s64", [2], "x", None).value is None
+
+
+@pytest.mark.parametrize(("takes", "trimmed"), [(8, 0), (9, 1)])
+def test_large_programs_trim_memory_before_they_take_some(takes, trimmed, monkeypatch):
+    calls = []
+    monkeypatch.setattr(program_module, "LARGE", 8)
+    monkeypatch.setattr(program_module, "lib", SimpleNamespace(onegraph_trim=lambda: calls.append(1)))
+    program = SimpleNamespace(free_frames=[], _takes=lambda: takes, _frame=lambda source: source, source="frame")
+    assert program_module.Program.check_out(program) == "frame"
+    assert len(calls) == trimmed
+
+
+@pytest.mark.parametrize(("left", "stays"), [(10, True), (9, False)])
+def test_programs_stay_while_they_take_most_bytes(left, stays, monkeypatch):
+    monkeypatch.setattr(program_cache, "FEW", 1)
+    monkeypatch.setattr(program_cache, "MOST_BYTES", 0)
+    cache = program_cache.ProgramCache(100)
+    cache.entries.update({name: SimpleNamespace(used=place, pieces={name: 1}) for place, name in enumerate("ab")})
+    cache._left = left
+    cache._evict_large({"c": 10})
+    assert [*cache.entries] == (["a", "b"] if stays else ["b"])
+
+
+@pytest.mark.parametrize(("folder", "hashes"), [("f", False), (None, False), ("f", True)])
+def test_programs_are_kept_in_a_folder_by_libraries_that_allow_it(folder, hashes, monkeypatch):
+    monkeypatch.setattr(origin.disk_cache, "get_cache_folder", lambda: folder)
+    monkeypatch.setattr(origin, "HASHES_CONSTANTS", hashes)
+    assert origin.keeps_programs() is (folder is not None and not hashes)
+
+
+def test_contents_of_graphs_with_variables_are_not_compared():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+    assert origin.contents_of(graph) == origin.contents_of(graph.copy())
+    graph.variable("v", np.ones(2, F32))
+    assert origin.contents_of(graph) is None
+
+
+def test_times_of_steps_that_other_load_kept_are_unknown(monkeypatch):
+    def measured(pointer, enough, nanoseconds):
+        nanoseconds[0:3] = [-1, 0, 5]
+        return 0
+
+    monkeypatch.setattr(plan, "lib", SimpleNamespace(onegraph_plan_measure=measured))
+    assert plan.Plan.measure(SimpleNamespace(n_steps=3, _ptr=None), 1.0) == [None, 0.0, 5e-9]
+
+
+@pytest.mark.parametrize("is_status", [True, False])
+def test_failures_of_runs_are_told_to_the_executable(is_status, monkeypatch):
+    error = og.StatusError(plan.EXECUTE, 1, "failed") if is_status else og.ArgumentError("wrong")
+    monkeypatch.setattr(bound_run, "plan_error", lambda status: error)
+    found = bound_run._failure(lambda one: ValueError(one), 1)
+    assert (found is error, isinstance(found, ValueError) and found.args == (error,)) == (not is_status, is_status)
+
+
+@pytest.mark.parametrize(("first", "last"), [("Dequantize", "Quantize"), ("MatMul", "ReLU")])
+def test_codes_are_sought_for_ops_before_a_quantize(first, last):
+    ops = [SimpleNamespace(kind=kind, name=kind) for kind in (first, last)]
+    assert Joining.coded(SimpleNamespace(), ops) == ""
+
+
+@pytest.mark.parametrize(("fields", "names"), [("cpu,matmul,brg", ""), ("cpu,matmul,brg,more", "matmul brg")])
+def test_names_of_implementations_stand_in_lines_of_four_fields(fields, names):
+    lines = [f"{implementation_names.MARK}0", f"onednn_verbose,exec,{fields}", "onednn_verbose,graph,exec,cpu,a,b,c"]
+    assert implementation_names.parse(lines) == {0: names}
+
+
+@pytest.mark.parametrize("hashes", [True, False])
+def test_prepared_constants_are_counted_where_the_library_hashes(hashes, monkeypatch):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.constant(np.ones(4, F32))))
+    monkeypatch.setattr(inspection, "HASHES_CONSTANTS", hashes)
+    monkeypatch.setattr(inspection, "prepared_bytes", lambda: 7)
+    staged = SimpleNamespace(program=object.__new__(Staged))
+    for entry in (None, staged):
+        found = inspection.constant_memory(SimpleNamespace(graph=graph), entry)
+        assert found == {"mapped": 0, "own": 16, **({"prepared": 7} if hashes else {})}
+
+
+def test_a_graph_in_stages_has_no_program_for_others():
+    staged = SimpleNamespace(program=object.__new__(Staged))
+    program = object.__new__(CompiledProgram)
+    whole = SimpleNamespace(program=program, used=0)
+    cache = SimpleNamespace(entries={((2,),): staged, ((3,),): whole}, tick=lambda: 7)
+    finder = SimpleNamespace(cache=cache)
+    assert [ProgramFinder.program_for(finder, [(size,)]) for size in (1, 2, 3)] == [None, None, program]
+    assert whole.used == 7
+
+
+TARGET = np.zeros((4, 2), F32)
+
+
+@pytest.mark.parametrize(
+    ("target", "checks", "lies", "is_used"),
+    [
+        (TARGET, False, True, True),
+        (TARGET, True, True, False),
+        (TARGET, False, False, False),
+        (np.zeros((5, 2), F32), False, True, False),
+        (np.zeros((2, 4), F32).T, False, True, False),
+        (None, False, True, False),
+    ],
+)
+def test_slices_of_loops_are_written_into_results_that_fit(target, checks, lies, is_used):
+    rounds = object.__new__(Rounds)
+    rounds._loop = SimpleNamespace(body=SimpleNamespace(same={"y1": "y0"}), types={"y0": (np.dtype(F32), (2,))})
+    rounds._course = SimpleNamespace(states=["s"], lies_as_made=lambda number: lies and number == 1)
+    rounds._checks, rounds._limit = checks, 4
+    found = rounds._memory(1, None if target is None else [None, None, target])
+    assert (found is target, found.shape) == (is_used, (4, 2))
