@@ -11,7 +11,7 @@ import torch
 
 from ....lowering import movement
 from ....lowering.elementwise import binary, clamp, filled, multiply, negative, unary
-from ....lowering.emitter import Value, dtype_of
+from ....lowering.emitter import Value, dtype_of, known_rank
 from ....lowering.fourier import parts, product, real_of_half, transformed
 from ....lowering.layers import matmul
 from ....lowering.reduction import reduce
@@ -55,8 +55,8 @@ def _widened(node: AtenNode, name: str) -> Value:
     is_complex, value = _operand(node, name)
     if is_complex:
         return value
-    shape = value.shape or ()
-    return movement.concat(node.emit, [value, node.filled(shape, 0, dtype_of(value))], len(shape) - 1)  # type: ignore[arg-type]
+    shape: Any = value.shape
+    return movement.concat(node.emit, [value, node.filled(shape, 0, dtype_of(value))], len(shape) - 1)
 
 
 @lowers_parts("view_as_real.default", "view_as_complex.default")
@@ -124,7 +124,7 @@ def absolute(node: AtenNode) -> Value:
     """The absolute value; numbers are scaled, so that no square is too large or too small."""
     emit, src = node.emit, node.value("self")
     size = _size(node, src)
-    norm = reduce(emit, "ReduceL2", binary(emit, "Divide", src, size), [len(src.shape or ()) - 1], True)
+    norm = reduce(emit, "ReduceL2", binary(emit, "Divide", src, size), [known_rank(src) - 1], True)
     return reshape(node, binary(emit, "Multiply", norm, size), node.result_shape)
 
 
@@ -186,7 +186,7 @@ def divide(node: AtenNode) -> Value:
     size = _size(node, second)
     scaled = binary(emit, "Divide", second, size)
     turned = binary(emit, "Multiply", scaled, np.array([1, -1], dtype_of(second).numpy))
-    square = reduce(emit, "ReduceSum", multiply(emit, scaled, scaled), [len(second.shape or ()) - 1], True)
+    square = reduce(emit, "ReduceSum", multiply(emit, scaled, scaled), [known_rank(second) - 1], True)
     quotient = binary(emit, "Divide", product(emit, first, turned), square)
     return binary(emit, "Divide", quotient, size)
 

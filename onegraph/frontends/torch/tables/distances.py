@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....lowering.elementwise import binary, unary
-from ....lowering.emitter import Value
+from ....lowering.emitter import Value, known_rank
 from ....lowering.reduction import reduce
 from ..node import AtenNode, NotLowered, lowers
 from .elementwise import native
@@ -20,7 +20,7 @@ def _distances(node: AtenNode, first: Value, second: Value) -> Value:
         raise NotLowered(f"the norm of order {order}")
     apart = binary(node.emit, "Subtract", first, second)
     apart = unary(node.emit, "Abs", apart) if order == np.inf else apart
-    return reduce(node.emit, NORMS[order], apart, [len(apart.shape or ()) - 1], False)
+    return reduce(node.emit, NORMS[order], apart, [known_rank(apart) - 1], False)
 
 
 @lowers("_cdist_forward.default")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....lowering import layers as lowering
 from ....lowering import windows
-from ....lowering.emitter import Value, dtype_of, rank_of
+from ....lowering.emitter import Value, dtype_of, known_rank
 from ....lowering.layout import moved
 from ....lowering.movement import NATIVE
 from ..node import AtenNode, NotLowered, lowers
@@ -14,7 +14,7 @@ from ..node import AtenNode, NotLowered, lowers
 
 def side(node: AtenNode, value: Value) -> tuple[Value, bool]:
     """A factor of a product, and whether the product transposes it: a transpose before it is left out."""
-    rank = rank_of(value) or 0
+    rank = known_rank(value)
     if rank < 2:
         return value, False
     swapped = [*range(rank - 2), rank - 1, rank - 2]

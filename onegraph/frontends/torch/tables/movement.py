@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ...._util.open_sizes import is_open
 from ....lowering import movement as lowering
 from ....lowering.blocks import MOST_PLACES
 from ....lowering.elementwise import binary
-from ....lowering.emitter import Value, shape_of
+from ....lowering.emitter import Value, rank_of, shape_of
 from ....lowering.layout import inverse
 from ....lowering.movement import part
 from ....lowering.open_values import OpenInput
@@ -40,7 +41,7 @@ def reshape(node: AtenNode, src: Value, shape: Sequence[int]) -> Value:
 @lowers(*(f"{name}.default" for name in COPIES))
 def identity(node: AtenNode) -> Value:
     """The tensor itself: results are functional, so that nobody writes into a copy."""
-    return node.value("input" if "contiguous" in node.name and node["self"] is None else "self")
+    return node.value("self")
 
 
 @lowers(
@@ -106,7 +107,7 @@ def slice_(node: AtenNode) -> Value:
     """A part along one axis."""
     shape = node.shape("self")
     axis = node.axis("dim")
-    size, step = shape[axis], node["step"] or 1
+    size, step = shape[axis], node["step"]
     if node.emit.opened is not None and is_open((node["start"], node["end"])):
         first = node["start"] or 0
         return _rows(node, axis, first + size if first < 0 else first, node.result_shape[axis], step)
@@ -170,7 +171,7 @@ def concat(node: AtenNode) -> Value:
         shape[axis] = 1
         sources = [reshape(node, source, shape) for source in sources]
     # An empty vector joins tensors of any rank.
-    sources = [source for source in sources if len(source.shape or ()) == rank] or sources
+    sources = [source for source in sources if rank_of(source) == rank] or sources
     return lowering.concat(node.emit, sources, axis)
 
 
@@ -291,7 +292,7 @@ def scatter(node: AtenNode) -> Value:
         start, end, step = node["index"], node["index"] + 1 or None, 1
         updates = reshape(node, updates, [*shape[:axis], 1, *shape[axis + 1 :]])
     else:
-        start, end, step = node["start"] or 0, node["end"], node["step"] or 1
+        start, end, step = node["start"] or 0, node["end"], node["step"]
     if not is_open((shape[axis], start, end)):
         places = range(shape[axis])[slice(start, end, step)]
         if lowering.is_replaceable(shape[axis], places):
@@ -323,6 +324,6 @@ def _apart(node: AtenNode, updates: Value, axis: int, start: int, step: int) -> 
     emit, rank = node.emit, len(node.result_shape)
     order = [axis, *[other for other in range(rank) if other != axis]]
     src, updates = (transpose(node, one, order) for one in (node.value("self"), updates))
-    count = (shape_of(updates) or ())[0] or 0
-    index = lowering.unsqueeze(emit, node.counted(count, start, step), [1])
+    shape: Any = shape_of(updates)
+    index = lowering.unsqueeze(emit, node.counted(shape[0], start, step), [1])
     return transpose(node, emit.op("ScatterND", [src, index, updates], edition="host"), inverse(order))

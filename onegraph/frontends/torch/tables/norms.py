@@ -9,7 +9,7 @@ import numpy as np
 
 from ....lowering import norms as lowering
 from ....lowering.elementwise import binary, filled, multiply, unary
-from ....lowering.emitter import Value, dtype_of
+from ....lowering.emitter import Value, dtype_of, known_rank
 from ....lowering.movement import NATIVE, cast, rounded
 from ....lowering.patterns.table import contents, either, made
 from ....opset.dtypes import DataType
@@ -171,7 +171,7 @@ def _sees_a_key(node: AtenNode, scores: Value, axis: int) -> bool:
         known = contents(mask)
         if made(node.emit, product, "MatMul", "Multiply", "Divide") is None or known is None or not known.ndim:
             continue
-        if axis == len(scores.shape or ()) - 1 and np.isfinite(known.astype(np.float32)).any(-1).all():
+        if axis == known_rank(scores) - 1 and np.isfinite(known.astype(np.float32)).any(-1).all():
             return True
     return False
 
