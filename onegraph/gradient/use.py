@@ -175,12 +175,10 @@ class GradientUse:
             return value
         return transpose(self.emit, value, channel_swap(len(shape), format_of(self.schema, self.op.attrs)))
 
-    def shared(self, kind: str, without: Collection[str] = ()) -> dict[str, AttrValue]:
+    def shared(self, kind: str) -> dict[str, AttrValue]:
         """The given attributes that another op of the base vocabulary has too."""
         schema = edition(DEFAULT).schemas[kind]
-        return {
-            name: value for name, value in self.call.given.items() if schema.has_attribute(name) and name not in without
-        }
+        return {name: value for name, value in self.call.given.items() if schema.has_attribute(name)}
 
 
 def shape_for(emit: Emitter, name: str, like: Value) -> tuple[dict[str, object], list[Value]]:
@@ -211,11 +209,8 @@ def may_repeat(use: GradientUse, index: int) -> bool:
     """
     types = [None if tensor is None else tensor.type for tensor in use.op.inputs]
     operand = types[index]
-    if (
-        operand is None
-        or sum(type_ is not None for type_ in types) < 2
-        or (operand.shape is not None and known(operand.shape))
-    ):
+    assert operand is not None
+    if sum(type_ is not None for type_ in types) < 2 or known(operand.shape):
         return False
     if operand.shape is None:
         return True

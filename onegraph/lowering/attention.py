@@ -13,6 +13,7 @@ import numpy as np
 
 from .._util.records import record
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 from .computed_shapes import known_parts
 from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, Unsettled, Value, dtype_of, known_rank, numbers, shape_of
@@ -90,7 +91,7 @@ def attention(
     *,
     scale: float | None = None,
     softcap: float = 0.0,
-    masking: Masking | None = None,
+    masking: Masking,
     past: tuple[Value, Value] | None = None,
     precision: DataType | None = None,
     stage: int | None = None,
@@ -109,7 +110,6 @@ def attention(
     """
     if past is not None:
         key, value = concat(emit, [past[0], key], 2), concat(emit, [past[1], value], 2)
-    masking = masking or Masking()
     is_half = dtype_of(query) in (DataType.f16, DataType.bf16)
     is_plain = softcap == 0 and stage is None and precision in (None, DataType.f32)
     if is_plain and (is_tiled(query, key, masking) or (is_half and has_kernel(query, masking))):
@@ -155,9 +155,10 @@ def attention_of_cache(
 def extended(emit: Emitter, past: Value, rows: Value, lengths: Value, total: Value) -> Value:
     """past (batch, heads, tokens, size) with rows as the last ones of ``lengths`` tokens, and room for ``total``."""
     room = known_parts(emit, total)
-    is_known = room is not None and None not in room
-    ends = [past, rows, lengths] if is_known else [past, rows, lengths, total]
-    return emit.op("ExtendCache", ends, {"room": room[0]} if room is not None and is_known else {})
+    size = None if room is None else room[0]
+    if size is None:
+        return emit.op("ExtendCache", [past, rows, lengths, total], {})
+    return emit.op("ExtendCache", [past, rows, lengths], {"room": size})
 
 
 def in_fusions(
@@ -190,7 +191,7 @@ def in_fusions(
         stages.append(stages[0])
     bias, allowed = bias_of(emit, masking, tokens, keys, dtype)
     stages.append(stages[1] if bias is None else add(emit, stages[1], bias))
-    wide = dtype if precision not in NATIVE or precision is None else precision
+    wide = precision if precision in NATIVE else dtype
     shares = emit.op("SoftMax", [cast(emit, stages[2], wide)], {"axis": -1}, dtype=wide, outputs=[])
     shares = cast(emit, shares, dtype)
     if allowed is not None:
@@ -253,8 +254,9 @@ def bias_of(
         else:
             bias = select(emit, allowed, zero if bias is None else bias, never)
     sees_first = mask is None and masking.lengths is None and masking.left < 0 <= masking.past
-    if bias is None or masking.open or sees_first:
+    if masking.open or sees_first:
         return bias, None
+    assert bias is not None
     if isinstance(bias, np.ndarray):
         reachable: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
         return bias, None if reachable.all() else reachable
@@ -267,8 +269,6 @@ def bias_of(
 
 def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value | None:
     """Which keys each query sees by its place, as booleans."""
-    if tokens < 0 or keys < 0:
-        raise Unsettled("unknown numbers of tokens")
     if masking.lengths is None and not masking.causal and masking.left < 0 and masking.right < 0:
         return None
     key, values = counted(emit, keys), list[Value]()
@@ -294,8 +294,8 @@ def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value |
 
 def _widened(emit: Emitter, mask: Value, keys: int) -> Value:
     """A mask with one element for each key; those that it lacks are masked."""
-    shape = shape_of(mask)
-    if shape is None or not shape or shape[-1] is None:
+    shape = known_dims(shape_of(mask))
+    if not any(shape[-1:]):
         raise Unsettled("the keys of the mask are unknown")
     if shape[-1] in (1, keys):
         return mask

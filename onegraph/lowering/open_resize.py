@@ -10,6 +10,7 @@ import numpy as np
 
 from .._util.open_sizes import present, settled
 from ..opset.dtypes import DataType
+from ..opset.shapes import known
 from .elementwise import add, binary, filled, multiply
 from .emitter import Emitter, Value, dtype_of, known_rank, numbers, shape_of
 from .movement import NATIVE, cast, rounded, sizes_of
@@ -31,8 +32,8 @@ def resized_open(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: 
     for place, axis in moved.items():
         src, moved[place] = _without_rest(emit, src, place, axis, sampling)
     rank, shape = known_rank(src), shape_of(src)
-    is_image = dtype_of(src) in NATIVE and shape is not None and 3 <= rank <= 5 and min(moved) > 1 and None not in shape
-    if is_image and shape is not None and all(_alike_open(axis, sampling) for axis in moved.values()):
+    is_image = dtype_of(src) in NATIVE and 3 <= rank <= 5 and min(moved) > 1
+    if is_image and known(shape) and all(_alike_open(axis, sampling) for axis in moved.values()):
         sizes = [moved[place].count if place in moved else shape[place] for place in range(2, rank)]
         return interpolate(emit, src, sizes, sampling.mode)
     if not _are_computed(moved, sampling):

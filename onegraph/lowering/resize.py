@@ -117,7 +117,8 @@ def _is_same(axis: Axis, sampling: Sampling) -> bool:
 def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
     """An Interpolate of spatial axes (N, C, X), if it samples the same places; else None."""
     shape, rank = shape_of(src), known_rank(src)
-    if sampling.mode == "cubic" or sampling.coordinates == "tf_crop_and_resize" or shape is None or not 3 <= rank <= 5:
+    assert shape is not None
+    if sampling.mode == "cubic" or sampling.coordinates == "tf_crop_and_resize" or not 3 <= rank <= 5:
         return None
     if min(axes) < 2 or None in shape[2:]:
         return None

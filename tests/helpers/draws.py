@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -17,8 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import onegraph as og
+from onegraph.errors import OneGraphError
 from onegraph.frontends.onnx.precision import narrowed
 from onegraph.inference.infer import infer_op
+from onegraph.lowering.computed_shapes import known_parts
+from onegraph.lowering.emitter import Emitter
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
 from onegraph.opset.schema import TensorType
@@ -230,6 +234,94 @@ def rewritten_chains(name: str, number: int) -> list[str]:
     from tests.lowering import test_drawn_chains as chains
 
     return recorded.outcome(chains.chain, number, with_patterns=True)
+
+
+def some(drawn: Random, values: list[Any]) -> Any:
+    """A value that was computed, or small numbers."""
+    if drawn.random() < 0.65:
+        return drawn.choice(values[-3:] if drawn.random() < 0.6 else values)
+    few = [drawn.choice((0, 1, 1, 2, 2, 3, -1, 7)) for _ in range(drawn.choice((1, 1, 1, 2, 3)))]
+    return np.array(few if drawn.random() < 0.7 else few[0], np.int64)
+
+
+def one_number(drawn: Random) -> Any:
+    return np.array([drawn.choice((-2, -1, 0, 0, 1, 1, 2, 2**31))], np.int64)
+
+
+def quotient(drawn: Random, emit: Any, values: list[Any]) -> Any:
+    wide = drawn.choice((og.f32, og.f32, og.DataType.float64))
+    ends = [emit.op("Cast", [some(drawn, values)], {"saturate": True}, dtype=wide) for _ in range(2)]
+    made = emit.op(drawn.choice(("Divide", "Divide", "Add", "Multiply")), ends, edition=HOST)
+    kind = drawn.choice(("Ceil", "Floor", "", "Clamp", "ReLU"))
+    limits = {"min": drawn.choice((0.0, 1.0, 0.5, float("-inf"))), "max": drawn.choice((2.0, 9.0, float("inf")))}
+    made = emit.op(kind, [made], limits if kind == "Clamp" else {}) if kind else made
+    return emit.op("Cast", [made], {"saturate": True}, dtype=og.s64)
+
+
+def sliced(drawn: Random, emit: Any, values: list[Any]) -> Any:
+    ends = [one_number(drawn) for _ in range(drawn.choice((2, 3, 3, 4)))]
+    ends[2:3] = [np.array([drawn.choice((0, 0, 1, -1))], np.int64)] * len(ends[2:3])
+    return emit.op("Slice", [some(drawn, values), *ends])
+
+
+ORDERS = ("Equal", "Greater", "Less")
+SHAPE_STEPS: dict[str, Callable[[Random, Any, list[Any]], Any]] = {
+    "pair": lambda drawn, emit, values: emit.op(
+        drawn.choice(("Add", "Subtract", "Multiply", "Divide", "Mod", "Maximum", "Minimum")),
+        [some(drawn, values), some(drawn, values)],
+        edition=HOST,
+    ),
+    "choice": lambda drawn, emit, values: emit.op(
+        "Where",
+        [
+            emit.op(
+                drawn.choice(("Equal", "Greater", "Less")), [some(drawn, values), some(drawn, values)], edition=HOST
+            ),
+            *(some(drawn, values) for _ in range(2)),
+        ],
+        edition=HOST,
+    ),
+    "quotient": quotient,
+    "slice": sliced,
+    "gather": lambda drawn, emit, values: emit.op(
+        "Gather", [some(drawn, values), some(drawn, values)], {"axis": 0}, edition=HOST
+    ),
+    "join": lambda drawn, emit, values: emit.op(
+        "Concat", [some(drawn, values), some(drawn, values)], {"axis": drawn.choice((0, 0, 1))}, edition=HOST
+    ),
+    "shape": lambda drawn, emit, values: emit.op(
+        "Reshape", [some(drawn, values), np.array(drawn.choice(((-1,), (1, -1), (-1, 1), (2, -1))), np.int64)]
+    ),
+    "turn": lambda drawn, emit, values: emit.op(
+        "Transpose", [some(drawn, values)], {"order": drawn.choice(([0], [1, 0], [0, 1]))}
+    ),
+    "product": lambda drawn, emit, values: emit.op(
+        "ReduceProd", [some(drawn, values), None], {"axes": [drawn.choice((0, -1))], "keep_dims": drawn.random() < 0.5}
+    ),
+}
+
+
+@material(lambda: SHAPE_STEPS)
+def computed(name: str, number: int) -> list[str]:
+    """What is known of numbers that are computed of a shape; ``name`` is the last step."""
+    drawn = Random(f"{name} {number}")
+    graph, sizes = og.Graph(), [drawn.choice((1, 2, 2, 3, 4, 6)) for _ in range(drawn.choice((1, 2, 3, 4)))]
+    emit = Emitter(graph)
+    src = graph.input("x", "f32", [dim if drawn.random() < 0.6 else None for dim in sizes])
+    values = [emit.op("Shape", [src]), emit.op("Size", [src])]
+    for step in [*(drawn.choice([*SHAPE_STEPS]) for _ in range(drawn.choice((1, 3, 5)))), name]:
+        with suppress(OneGraphError, ValueError, RuntimeWarning):
+            values += [one for one in [SHAPE_STEPS[step](drawn, emit, values)] if isinstance(one, og.LogicalTensor)]
+    for place, one in enumerate(values):
+        graph.output(f"y{place}", one)
+    known = [known_parts(emit, one) for one in values]
+    with suppress(OneGraphError), np.errstate(all="ignore"):
+        found = og.reference.run(graph, {"x": np.zeros(sizes, np.float32)})
+        for parts, array in zip(known, found.values(), strict=True):
+            assert parts is None or len(parts) == array.size
+            pairs = zip(parts or (), array.reshape(-1).tolist(), strict=False)
+            assert all(part in (None, right) for part, right in pairs), (name, number, parts, array)
+    return [str(parts) for parts in known]
 
 
 def differentiable() -> list[str]:

@@ -35,7 +35,7 @@ _SHAPES = {
 
 def _rule(port: str, kind: str, sources: Sequence[str]) -> Callable[[Emitter, GradientUse, Value], Value]:
     def convolution_gradient(emit: Emitter, use: GradientUse, diff: Value) -> Value:
-        attrs: dict[str, object] = {**use.shared(kind, without=_SHAPES.values())}
+        attrs: dict[str, object] = {**use.shared(kind)}
         inputs = [diff if source == "diff" else use[source] for source in sources]
         if kind in _SHAPES:
             shape, operand = shape_for(emit, _SHAPES[kind], use[port])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowering.elementwise import add, binary, filled, multiply, negative, select, unary
-from ...lowering.emitter import Emitter, Value, dtype_of, is_known
+from ...lowering.emitter import Emitter, Value, dtype_of
 from ...lowering.movement import NATIVE
 from ..use import GradientUse
 from .table import flat, gradient_of
@@ -79,7 +79,7 @@ def moved(emit: Emitter, src: Value, number: float) -> Value:
 
 def with_sign_of(emit: Emitter, src: Value, diff: Value) -> Value:
     """diff * sign(src), where both have one shape."""
-    if dtype_of(src) in NATIVE and not (is_known(src) and is_known(diff)):
+    if dtype_of(src) in NATIVE:
         return emit.op("AbsBackward", [src, diff])
     return multiply(emit, diff, unary(emit, "Sign", src))
 

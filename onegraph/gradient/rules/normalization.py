@@ -108,8 +108,9 @@ def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None],
     if d_mean is None and d_variance is None:
         return None
     spread = None if d_mean is None else expand(emit, averaged(emit, d_mean, src, axes), dims_of(emit, src))
-    if d_variance is None or mean is None:
+    if d_variance is None:
         return spread
+    assert mean is not None
     centred = subtract(emit, wide(emit, src), wide(emit, mean))
     share = averaged(emit, scaled(emit, wide(emit, d_variance), 2), src, axes)
     return total(emit, multiply(emit, centred, share), spread)

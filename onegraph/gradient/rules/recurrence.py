@@ -85,19 +85,16 @@ class Slopes:
         inputs: factors from the state to what enters the gates (steps, batch, gates, units).
         seen: the same, to the products with the state before; they differ for the last gate of a GRU.
         state: from the state to the state before, beside the products (steps, batch, units); None is zeros.
-        inputs_by_cell: from the cell state to what enters the gates, of an LSTM.
-        cell, cell_by_cell: from the state and from the cell state to the cell state before, of an LSTM.
-        reset, by_reset: of reset_gru, from the state before to what the last gate multiplies, and to the reset gate.
+        of_cell: of an LSTM, from the cell state to what enters the gates, and from the state and from the cell state
+            to the cell state before.
+        reset: of reset_gru, from the state before to what the last gate multiplies, and to the reset gate.
     """
 
     inputs: Value
     seen: Value
     state: Value | None = None
-    inputs_by_cell: Value | None = None
-    cell: Value | None = None
-    cell_by_cell: Value | None = None
-    reset: Value | None = None
-    by_reset: Value | None = None
+    of_cell: tuple[Value, Value, Value] | None = None
+    reset: tuple[Value, Value] | None = None
 
 
 class _Direction:
@@ -156,7 +153,7 @@ class _Direction:
         by_rows = self.rows_of(by_seen, 0, self.gates)
         by_factors = matmul(emit, by_rows, lines, transpose_a=True)
         if slopes.reset is not None:
-            reset_lines = reshape(emit, self.product(slopes.reset, before), numbers(-1, self.units))
+            reset_lines = reshape(emit, self.product(slopes.reset[0], before), numbers(-1, self.units))
             parts = [
                 matmul(emit, self.rows_of(by_seen, *gates), factors, transpose_a=True)
                 for gates, factors in (((0, 2), lines), ((2, 3), reset_lines))
@@ -177,16 +174,17 @@ class _Direction:
                 state = add(emit, self.at(self.diff, time), state)
             states[time] = state
             gates = self.spread(self.at(slopes.seen, time), state)
-            if slopes.inputs_by_cell is not None:
-                gates = add(emit, gates, self.spread(self.at(slopes.inputs_by_cell, time), cell))
-            if slopes.reset is None or slopes.by_reset is None:
+            if slopes.of_cell is not None:
+                gates = add(emit, gates, self.spread(self.at(slopes.of_cell[0], time), cell))
+            if slopes.reset is None:
                 carried = matmul(emit, reshape(emit, gates, numbers(self.batch, -1)), self.factors)
             else:
-                gates, carried = self.before_reset(gates, self.at(slopes.reset, time), self.at(slopes.by_reset, time))
+                gates, carried = self.before_reset(gates, *(self.at(one, time) for one in slopes.reset))
             seen[time] = gates
-            if slopes.cell is not None and slopes.cell_by_cell is not None:
-                kept = multiply(emit, self.at(slopes.cell_by_cell, time), cell)
-                cell = add(emit, multiply(emit, self.at(slopes.cell, time), state), kept)
+            if slopes.of_cell is not None:
+                _, by_state, by_cell = slopes.of_cell
+                kept = multiply(emit, self.at(by_cell, time), cell)
+                cell = add(emit, multiply(emit, self.at(by_state, time), state), kept)
             if slopes.state is not None:
                 carried = add(emit, multiply(emit, self.at(slopes.state, time), state), carried)
             state = carried
@@ -220,11 +218,11 @@ class _Direction:
 
         inputs = self.spread(slopes.inputs, lives)
         seen = inputs if slopes.seen is slopes.inputs else self.spread(slopes.seen, lives)
-        resets = {"reset": slopes.reset, "by_reset": slopes.by_reset}
-        if slopes.inputs_by_cell is None or slopes.cell is None:
-            return Slopes(inputs, seen, kept(slopes.state), **resets)
-        by_cell = self.spread(slopes.inputs_by_cell, lives), self.product(slopes.cell, lives)
-        return Slopes(inputs, seen, kept(slopes.state), *by_cell, kept(slopes.cell_by_cell))
+        if slopes.of_cell is None:
+            return Slopes(inputs, seen, kept(slopes.state), reset=slopes.reset)
+        by_cell, cell, cell_by_cell = slopes.of_cell
+        of_cell = self.spread(by_cell, lives), self.product(cell, lives), kept(cell_by_cell)
+        return Slopes(inputs, seen, kept(slopes.state), of_cell)
 
     # The cells ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +252,7 @@ class _Direction:
         by_state = [mul(one, slope) for one in by_cell]
         by_state[1] = mul(height, out, self.rest(out))
         gates = self.together(by_state)
-        return Slopes(gates, gates, None, self.together(by_cell), mul(slope, forget), forget)
+        return Slopes(gates, gates, None, (self.together(by_cell), mul(slope, forget), forget))
 
     def gru(self, before: Value, seen: Value) -> Slopes:
         emit, mul = self.emit, self.product
@@ -282,7 +280,7 @@ class _Direction:
         by_fresh = mul(self.rest(update), self.rest(mul(fresh, fresh)))
         by_update = mul(binary(emit, "Subtract", before, fresh), update, self.rest(update))
         gates = self.together([by_update, np.zeros((self.steps, self.batch, units), self.zeros.dtype), by_fresh])
-        return Slopes(gates, gates, update, reset=reset, by_reset=mul(before, reset, self.rest(reset)))
+        return Slopes(gates, gates, update, reset=(reset, mul(before, reset, self.rest(reset))))
 
     def plain(self, before: Value, seen: Value) -> Slopes:
         if self.kind == "tanh":

@@ -41,7 +41,7 @@ def widened(emit: Emitter, use: GradientUse, value: Value) -> Value:
 def divided(emit: Emitter, value: Value, count: int) -> Value:
     """A value divided by a count, in f32 if the data type of the value does not hold the count."""
     number = filled(count, value)
-    if float(np.asarray(number)) == count or dtype_of(value) is DataType.float64:
+    if float(np.asarray(number)) == count:
         return binary(emit, "Divide", value, number)
     wide = cast(emit, value, DataType.f32)
     return cast(emit, binary(emit, "Divide", wide, filled(count, wide)), dtype_of(value))

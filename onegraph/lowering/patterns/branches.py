@@ -47,7 +47,7 @@ def one_convolution(emit: Emitter, op: Op) -> Value | None:
     with np.errstate(all="ignore"):
         weights, bias = _arrays(large)
         weights = np.array(weights)
-        extra, shift = _arrays(small) if small.norm is None or small.op is not None else _identity(small.norm, large.op)
+        extra, shift = _identity(small, large.op) if small.op is None else _arrays(small)
         weights[place] += extra
         shifts = [shift_ for shift_ in (bias, shift) if shift_ is not None]
         total = [np.asarray(np.sum(shifts, axis=0), np.float32)] if shifts else []
@@ -130,8 +130,10 @@ def _arrays(branch: Branch) -> tuple[Array, Array | None]:
     return (weights * factor.reshape(channels)).astype(np.float32), shift
 
 
-def _identity(norm: tuple[Array, Array], op: Op) -> tuple[Array, Array]:
+def _identity(branch: Branch, op: Op) -> tuple[Array, Array]:
     """Weights of a window of one element that multiply each channel by its factor, and what is added."""
+    assert branch.norm is not None
+    norm = branch.norm
     weights = _weights(op)
     outputs, inputs = weights.shape[:2] if _is_oix(op) else weights.shape[:-3:-1]
     identity = np.zeros((outputs, inputs), np.float32)

@@ -71,7 +71,8 @@ def moved_bytes(emit: Emitter, op: Op) -> Value | None:
         return emit.op("Concat", sources, {"axis": move.attrs["axis"]}, edition="host")
     if move.kind == "StaticTranspose":
         return transpose(emit, sources[0], [int(str(axis)) for axis in listed(move.attrs["order"])])
-    shape = move.outputs[0].shape or ()
+    shape = move.outputs[0].shape
+    assert shape is not None  # the attribute says how many axes there are
     return None if shape.count(None) > 1 else reshape(emit, sources[0], [-1 if dim is None else dim for dim in shape])
 
 
