@@ -10,6 +10,7 @@ import numpy as np
 from ..faults.ops.elementwise import INTEGRAL
 from ..ir.op import LogicalTensor, Op
 from ..opset.dtypes import DataType
+from ..opset.shapes import known_dims
 
 
 class IntegerBounds:
@@ -28,11 +29,13 @@ class IntegerBounds:
             kind: its kind in the base vocabulary.
         """
         source = op.inputs[0] if op.inputs else None
-        if kind == "GenIndex" and source is not None and source.shape is not None:
+        if source is None:
+            return ()
+        if kind == "GenIndex":
             axis = op.attrs["axis"]
             assert isinstance(axis, int)
-            self._bounds[op.outputs[0].id] = source.shape[axis] or 0
-        if kind not in INTEGRAL or source is None or source.dtype is not DataType.s32:
+            self._bounds[op.outputs[0].id] = known_dims(source.shape)[axis]
+        if kind not in INTEGRAL or source.dtype is not DataType.s32:
             return ()
         input_bounds = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
         finite_bounds = [bound for bound in input_bounds if bound is not None]

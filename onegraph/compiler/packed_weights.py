@@ -115,7 +115,7 @@ def pack(
     if isinstance(zeros, int):
         return Packed(coding, group, zeros, (rows, factors), False, finite)
     points = zeros[1]()
-    if points.size and (points == points.flat[0]).all() and float(points.flat[0]).is_integer():
+    if (points == points.flat[0]).all() and float(points.flat[0]).is_integer():
         return Packed(coding, group, int(points.flat[0]), (rows, factors), False, finite)
     numbers = constant("zero points", zeros[0], lambda: _repeated(lambda: _small(points), groups))
     return Packed(coding, group, 0, (rows, factors, numbers), True, finite)
@@ -136,7 +136,7 @@ def _small(points: Array) -> Array:
     for dtype in ZEROS:
         with np.errstate(invalid="ignore"):  # NaN has no code
             small = points.astype(dtype)
-        if points.size and (small == points).all():
+        if (small == points).all():
             return small
     return points.astype(np.float32)
 
@@ -144,7 +144,7 @@ def _small(points: Array) -> Array:
 def rows_of(codes: Array, is_turned: bool, coding: str) -> Array:
     """A matrix of codes (depth, columns), or (columns, depth) if it ``is_turned``, as packed rows."""
     matrix = codes.reshape(codes.shape[-2:])
-    if matrix.dtype.itemsize == 1 and coding.endswith("4"):
+    if coding.endswith("4"):
         matrix = matrix.astype(np.int8)
     return packed(matrix if is_turned else matrix.T, BITS[coding])
 

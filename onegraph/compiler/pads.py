@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..opset.editions.registry import HOST
 from .ir.step import Step
 from .ir.value import Dims, Value
 from .kernels.cast import can_cast
@@ -21,11 +20,12 @@ Box = list[tuple[int, int]]  # for each axis of the result, the first element an
 def add_tile(schedule: Schedule, step: Step) -> bool:
     """Add a Tile with known numbers as one copy, which reads the source again and again; False for other steps."""
     op, values = step.op, schedule.values
-    if op.kind != "Tile" or op.edition != HOST:
+    if op.kind != "Tile":
         return False
     source, target = values[step.inputs[0]], values[step.outputs[0]]
-    counts = None if op.inputs[1] is None else op.inputs[1].value
-    if counts is None or 0 in target.shape or not can_copy(target, target):
+    assert op.inputs[1] is not None
+    counts = op.inputs[1].value
+    if counts is None or not can_copy(target, target):
         return False
     shape, steps, places = list[int](), list[int](), list[int]()
     for dim, count, read, written in zip(source.shape, counts.tolist(), source.strides, target.strides, strict=True):
@@ -43,13 +43,13 @@ def add_tile(schedule: Schedule, step: Step) -> bool:
 def add_pad(schedule: Schedule, step: Step) -> bool:
     """Add a Pad with known numbers; returns False for other steps, and adds nothing."""
     op, values = step.op, schedule.values
-    if op.kind != "Pad" or op.edition != HOST:
+    if op.kind != "Pad":
         return False
     source, target = values[step.inputs[0]], values[step.outputs[0]]
     constants = [None if tensor is None else tensor.value for tensor in (*op.inputs[1:], None)]
     pads: list[int] = [] if constants[0] is None else constants[0].tolist()
     mode = op.attrs.get("mode", "constant")
-    if not pads or 0 in target.shape or not can_copy(target, target):
+    if not pads or not can_copy(target, target):
         return False
     if min(pads) < 0:
         source, pads = _cut(schedule, source, pads), [max(number, 0) for number in pads]

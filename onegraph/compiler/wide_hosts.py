@@ -37,7 +37,7 @@ def add_widened(schedule: Schedule, step: Step, add: Callable[[Step], None]) -> 
     op, new = step.op, dict[int, int]()
     if not _computes(step):
         return False
-    if op.kind == "Cast" and {end.dtype for end in (op.inputs[0], op.outputs[0]) if end is not None} <= FLOATS:
+    if op.kind == "Cast" and FLOATS.issuperset([end.dtype for end in (op.inputs[0], op.outputs[0]) if end is not None]):
         schedule.cast(step.inputs, step.outputs, schedule.note("copy", step, "one cast between floats"))
         return True
     for number in step.inputs:
