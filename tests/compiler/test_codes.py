@@ -1,5 +1,7 @@
 """Steps that compute on 8-bit codes: lookups, sums and products between Dequantize and Quantize."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.kernels import run
@@ -7,6 +9,7 @@ from helpers.pass_graphs.codes import requantized, two_products
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
+from onegraph.compiler.codings import LARGEST_ZERO, Coding, coding
 from onegraph.ir.op import LogicalTensor
 from onegraph.runtime.executable import Executable
 
@@ -211,3 +214,27 @@ def test_codes_meet_numbers_that_repeat_along_some_axes(kind, places):
     wide = wide + w if kind == "Add" else wide * w
     exact = np.clip(wide / 0.03 + 120, 0, 255)
     assert np.abs(model(x=x, w=w) - exact).max() < 0.501
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({}, True),
+        ({"scales": (0.0,)}, False),
+        ({"scales": (-0.25,)}, True),
+        ({"scales": (np.nan,)}, False),
+        ({"scales": (0.5, 0.5)}, False),
+        ({"zps": (LARGEST_ZERO,)}, True),
+        ({"zps": (LARGEST_ZERO + 1,)}, False),
+        ({"zps": (-LARGEST_ZERO - 1,)}, False),
+        ({"zps": None}, True),
+        ({"qtype": "per_channel"}, False),
+        ({"executor": "reference"}, False),
+    ],
+    ids=str,
+)
+def test_kernels_take_one_scale_that_can_be_divided_by(given, taken):
+    attrs = {"scales": (0.5,), "zps": (3,), **given}
+    step = SimpleNamespace(executor=attrs.pop("executor", "library"), attrs=attrs)
+    wanted = Coding(attrs["scales"][0], (attrs["zps"] or (0,))[0])
+    assert coding(step) == (wanted if taken else None)
