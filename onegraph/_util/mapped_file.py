@@ -8,6 +8,7 @@ import os
 import stat
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,9 +70,10 @@ class MappedFile(mmap.mmap):
         self.give_back_part(0, len(self))
 
     def give_back_part(self, offset: int, size: int) -> None:
-        """Give the pages at a place back to the system."""
+        """Give the pages at a place back to the system, unless the process has locked its memory."""
         if hasattr(mmap, "MADV_DONTNEED"):  # Windows has no madvise
-            self.madvise(mmap.MADV_DONTNEED, offset, size)
+            with suppress(OSError):
+                self.madvise(mmap.MADV_DONTNEED, offset, size)
 
 
 def open_regular(path: str | os.PathLike[str]) -> int:

@@ -7,6 +7,7 @@ import re
 import resource
 import threading
 import time
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from conftest import draws
 import onegraph as og
 from onegraph._util import drafts
 from onegraph._util.atomic_write import FilePart, TakenError, expect_folder, expect_writable, write_together
+from onegraph._util.mapped_file import MappedFile
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytestmark = pytest.mark.library
@@ -303,6 +305,20 @@ def test_absolute_paths_need_no_current_folder(kind, monkeypatch):
     for turn in (lambda: save(Path("new"), 2), lambda: load(Path("new"))):
         with pytest.raises(og.FormatError, match="new"):
             turn()
+
+
+def test_reading_does_without_giving_pages_back(kind, monkeypatch):
+    """The system refuses it to a process that has locked its memory."""
+
+    def refused(*_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    path, _, load = kind
+    monkeypatch.setattr(MappedFile, "madvise", refused)
+    assert load(path) == 1
+    monkeypatch.setattr(os, "urandom", refused)
+    with suppress(og.FormatError):  # a model is cut at random numbers
+        assert load(path) == 1
 
 
 # Paths, whether a file and whether files in a folder can be written there, and what else is said.

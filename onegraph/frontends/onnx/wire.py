@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...errors import FormatError
+
 SMALLEST = 4096  # bytes; smaller tensors stay in the message
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5  # the kinds of fields
 SIZES = {FIXED_64: 8, FIXED_32: 4}
@@ -30,6 +32,13 @@ class NotProtobuf(Exception):  # noqa: N818 - no error: the parser of protobuf s
     """The bytes are no message that this module reads."""
 
 
+def _random(count: int) -> bytes:
+    try:
+        return os.urandom(count)
+    except OSError as error:
+        raise FormatError("random numbers", error.strerror or str(error), "a system that gives some") from None
+
+
 @dataclass
 class Pieces:
     """The structure of a model, and where its large tensors are in the file.
@@ -42,7 +51,7 @@ class Pieces:
 
     structure: bytes = b""
     chunks: list[tuple[int, int]] = field(default_factory=list)
-    mark: bytes = field(default_factory=lambda: os.urandom(24))
+    mark: bytes = field(default_factory=lambda: _random(24))
 
     def chunk(self, contents: bytes) -> tuple[int, int] | None:
         """Offset and size of the large tensor that ``contents`` stands for; None if it stands for itself."""
