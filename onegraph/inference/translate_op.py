@@ -164,11 +164,8 @@ def _checked(
     kind: str, attrs: object, inputs: Sequence[object], outputs: Sequence[object], chosen: Edition
 ) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None], Sequence[TensorType | None]]:
     """The schema, attributes and tensor types of an op; SpecError for any mistake except missing attributes."""
-    checked = (
-        infer_op(kind, attrs, inputs, outputs or None, edition=chosen)
-        if inputs
-        else infer_attrs(kind, attrs, edition=chosen)
-    )
+    known_ends = kind, attrs, inputs, outputs or None
+    checked = infer_op(*known_ends, edition=chosen) if inputs else infer_attrs(kind, attrs, edition=chosen)
     errors = [error for error in checked.errors if error.rule != "missing_attribute"]
     results: Sequence[TensorType | None] = ()
     if checked.schema is None:

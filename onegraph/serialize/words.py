@@ -74,13 +74,13 @@ def body_of(call: Call, name: str) -> DataGraph:
         states, scanned = call.s64("n_states"), call.s64("n_scanned")
         read = ["i", *_named("s", states), *_named("x", scanned), *_named("c", count - 1 - states - scanned)]
         wanted = ["going", *_named("t", states), *_named("y", (call.n_outputs or states) - states)]
-    for what, given, missing in (
+    for side, tensors, missing in (
         ("inputs", graph.inputs, [end for end in graph.inputs if end not in read]),
         ("outputs", graph.outputs, [end for end in wanted if end not in graph.outputs]),
     ):
         if missing:
-            allowed = ", ".join(read if what == "inputs" else wanted)
-            raise ValueError(f"{name}: a graph with the {what} {', '.join(given)}; expected {allowed}")
+            allowed = ", ".join(read if side == "inputs" else wanted)
+            raise ValueError(f"{name}: a graph with the {side} {', '.join(tensors)}; expected {allowed}")
     return graph
 
 

@@ -429,7 +429,6 @@ STATEFUL = SimpleNamespace(state="s", growing=SimpleNamespace(growths=(), grown=
 # Parts of a finder, how many programs it has made, and what is said of its programs with open sizes.
 TOLD = [
     ({"_open": OPEN}, 1, (1, 2, "because")),
-    ({"_open": OPEN, "_is_static": True}, 3, (0, 0, "")),
     ({}, 3, (0, 0, "")),
     ({"value_inputs": ("x", "y")}, 2, (0, 0, "the contents of 'x', 'y' set a shape")),
     ({"value_inputs": ("x",)}, 1, (0, 0, "")),

@@ -43,7 +43,7 @@ def class_labels(model: object) -> Mapping[str, tuple[int | str, ...]]:
 
 def _label(value: int | bytes, name: str) -> int | str:
     try:
-        return value.decode() if isinstance(value, bytes) else int(value)
+        return value.decode() if type(value) is bytes else int(value)
     except UnicodeDecodeError:
         raise FormatError(f"output {name!r}", f"label {value!r}", "a label in UTF-8") from None
 

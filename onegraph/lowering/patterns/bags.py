@@ -60,8 +60,8 @@ def _bag(emit: Emitter, value: LogicalTensor) -> Bag | None:
     indices, table = operand_of(slice_), operand_of(gather).shape
     if table is None or value.shape != (1, *table[1:]) or not known(indices.shape) or len(indices.shape) != 1:
         return None
-    begin, stop, *others = map(number, slice_.inputs[1:])
-    if begin is None or stop is None or others[1:] not in ([], [1]):
+    begin, stop, *rest = map(number, slice_.inputs[1:])
+    if begin is None or stop is None or rest[1:] not in ([], [1]):
         return None
     start, end, _ = slice(int(begin), int(stop)).indices(indices.shape[0])
     return Bag(reduction, gather, indices, start, end) if start < end else None

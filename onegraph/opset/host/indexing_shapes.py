@@ -66,9 +66,9 @@ def indices_fit(call: Call) -> Iterable[RuleFinding]:
         yield RuleFinding("indices", f"rank {len(indices)}", f"rank {len(src)}, as src has")
         return
     axis = _axis(call, len(src))
-    pairs = [pair for place, pair in enumerate(zip(indices, src, strict=True)) if place != axis]
-    if any(here is not None and there is not None and here > there for here, there in pairs):
-        yield RuleFinding("indices", f"shape {show(indices)}", f"dims of at most {show(src)} beside axis {axis}")
+    limits = (*src[:axis], *indices[axis : axis + 1], *src[axis + 1 :])
+    if any(dim is not None and most is not None and dim > most for dim, most in zip(indices, limits, strict=True)):
+        yield RuleFinding("indices", f"shape {show(indices)}", f"dims of at most {show(limits)}")
 
 
 def updates_fit(call: Call) -> Iterable[RuleFinding]:

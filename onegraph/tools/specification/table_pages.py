@@ -86,14 +86,14 @@ def _named(parts: Sequence[Section], ending: str) -> list[Section]:
     return [part for part in parts if part.heading.endswith(ending)]
 
 
-class Row(dict[str, str]):
+class TableRow(dict[str, str]):
     """The cells of a row by the titles of their columns."""
 
     def __missing__(self, title: str) -> str:
         raise UnreadError(f"no column {title!r}")
 
 
-def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[Row]:
+def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[TableRow]:
     """The rows of the tables of a section, by the titles of the columns in lower case."""
     rows = []
     for part in _named(parts, ending):
@@ -101,7 +101,7 @@ def _rows(parts: Sequence[Section], ending: str, unread: list[str]) -> list[Row]
         if not inside and not NO_ENTRY.search(" ".join(part.lines)):
             unread.append(f"{ending}: neither a table nor a sentence that there is none")
         for table in inside:
-            rows += [Row(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
+            rows += [TableRow(zip(_titles(table), row, strict=True)) for row in table.rows if any(row)]
     return rows
 
 

@@ -152,9 +152,9 @@ def bias_add_backward(call: Call, diff_dst: NodeValue) -> NodeValue:
 def _slope(call: Call, slope: NodeValue) -> tuple[NodeValue, tuple[int, ...]]:
     """The slope in a shape that broadcasts to src, and that shape."""
     rank_of(call, "src")
-    given = known_dims_of(call, call.shape("slope"), "slope")
-    shape = known_dims_of(call, slope_target(call, given, call.shape("src")), "slope")
-    if shape[len(shape) - len(given) :] == given:
+    own_shape = known_dims_of(call, call.shape("slope"), "slope")
+    shape = known_dims_of(call, slope_target(call, own_shape, call.shape("src")), "slope")
+    if shape[len(shape) - len(own_shape) :] == own_shape:
         return slope, shape  # numpy's rules put the same axes before it
     array = slope.body.known(slope)
     if array is not None:

@@ -124,7 +124,8 @@ def classify(call: Call, src: NodeValue, classes: NodeValue) -> tuple[NodeValue,
     else:
         order = src
         if call.flag("absent"):
-            order = src.op("IsNaN", dtype=DataType.boolean).where(float("-inf"), src)
+            lowest = float(np.finfo(src.dtype.numpy).min)  # -inf is a score
+            order = src.op("IsNaN", dtype=DataType.boolean).where(float("-inf"), src.op("Clip", lowest))
             scores = src.op("IsNaN", dtype=DataType.boolean).where(0.0, src)
         best = order.op("ArgMax", dtype=DataType.s64, axis=1, keepdims=0)
         label = classes.op("Gather", best, axis=0)

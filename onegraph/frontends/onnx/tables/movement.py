@@ -93,10 +93,10 @@ def split(node: Node) -> tuple[Value, ...]:
     """Parts of a tensor."""
     axis, sizes = node.attr("axis", 0), node.integers(1)
     if sizes is None:
-        dim, given = node.dims()[axis], len(node.proto.output)
-        count = node.attr("num_outputs", given)
-        if count != given:  # the shape inference of the package onnx reads beside its memory then
-            raise ArgumentError(f"num_outputs: {count}; expected {given}, the number of outputs")
+        dim, n_outputs = node.dims()[axis], len(node.proto.output)
+        count = node.attr("num_outputs", n_outputs)
+        if count != n_outputs:  # the shape inference of the package onnx reads beside its memory then
+            raise ArgumentError(f"num_outputs: {count}; expected {n_outputs}, the number of outputs")
         if dim is None:
             raise Unsettled("the size of the axis is unknown")
         size = -(-dim // count)

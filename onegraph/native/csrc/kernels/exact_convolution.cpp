@@ -178,7 +178,8 @@ ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     outer_ = narrow_.axes.back().size / groups_, inner_ = weights_.axes[1].size;
     if (n_inputs_ == 3) {
         const dnnl_graph_logical_tensor_t &bias = *arguments.tensors[2];
-        if (bias.ndims != 1 || elements_of(bias) != outer_ * groups_ || bias.data_type != narrow_.type)
+        const Tensor &result = of_ == NARROW ? narrow_ : wide_;
+        if (bias.ndims != 1 || elements_of(bias) != result.axes.back().size)
             throw std::invalid_argument("another bias than that of a convolution");
         bias_ = {bias.data_type, {{elements_of(bias), bias.layout.strides[0]}}};
     }
