@@ -107,6 +107,14 @@ def test_other_padding_stays_apart(pads, number, shape, node):
     assert "Pad" in [op.kind for op in graph.ops]
 
 
+def test_joined_vectors_are_no_rotation():
+    text = "<ir_version: 8, opset_import: ['' : 17]> g (float[3] x) => (float[2,3] y) {"
+    proto = parser.parse_model(
+        text.replace("'", '"') + " n=Neg(x) a=Concat<axis=0>(n,x) s=Constant<value_ints=[2,3]>() y=Reshape(a,s) }"
+    )
+    np.testing.assert_array_equal(load(proto).compile()(np.float32([1, 2, 3])), [[-1, -2, -3], [1, 2, 3]])
+
+
 def test_a_known_causal_mask_becomes_causality():
     rows = 64
     text = "float[1,2,64,4] q, float[1,2,4,64] k, float[1,2,64,3] v"
