@@ -1887,3 +1887,21 @@ def test_slices_of_loops_are_written_into_results_that_fit(target, checks, lies,
     rounds._checks, rounds._limit = checks, 4
     found = rounds._memory(1, None if target is None else [None, None, target])
     assert (found is target, found.shape) == (is_used, (4, 2))
+
+
+@pytest.mark.parametrize(
+    ("past", "room"),
+    [
+        (np.zeros((2, 2, 4), F32)[:, :1], 2),
+        (np.zeros((2, 2, 4), F32)[:, :0], 2),
+        (np.zeros(2, F32)[::2], None),
+        (np.zeros((2, 9, 4), F32)[:, :3], 9),
+        (np.zeros((2, 3, 4), F32), None),
+    ],
+)
+def test_parts_of_small_caches_have_room(past, room):
+    graph = og.Graph()
+    ends = graph.input("past", "f32", (2, None, 4)), graph.input("new", "f32", (2, 1, 4))
+    graph.output("present", graph.concat(*ends, axis=1))
+    found = Growing(graph).prepared([past, np.zeros((2, 1, 4), F32)])
+    assert (found and found[1]) == room
