@@ -179,7 +179,8 @@ ExactConvolution::ExactConvolution(const KernelArguments &arguments)
     if (n_inputs_ == 3) {
         const dnnl_graph_logical_tensor_t &bias = *arguments.tensors[2];
         const Tensor &result = of_ == NARROW ? narrow_ : wide_;
-        if (bias.ndims != 1 || elements_of(bias) != result.axes.back().size)
+        if (bias.ndims != 1 || elements_of(bias) != result.axes.back().size
+                || (bias.data_type != result.type && bias.data_type != weights_.type))
             throw std::invalid_argument("another bias than that of a convolution");
         bias_ = {bias.data_type, {{elements_of(bias), bias.layout.strides[0]}}};
     }
