@@ -1894,7 +1894,7 @@ def test_slices_of_loops_are_written_into_results_that_fit(target, checks, lies,
     [
         (np.zeros((2, 2, 4), F32)[:, :1], 2),
         (np.zeros((2, 2, 4), F32)[:, :0], 2),
-        (np.zeros(2, F32)[::2], None),
+        (np.zeros(4, F32)[::2], None),
         (np.zeros((2, 9, 4), F32)[:, :3], 9),
         (np.zeros((2, 3, 4), F32), None),
     ],
