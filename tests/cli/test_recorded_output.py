@@ -122,9 +122,12 @@ conformance --patterns --cases 3
 conformance --patterns --edition onednn-3.2
 conformance --patterns --folder f
 conformance --also x.so
+conformance --also a.json
 conformance --baseline known --patterns
 conformance --baseline known --cases 3
 bench r.json --seconds nan
+bench r.json --seconds ٣
+bench r.json --seconds 3601
 bench r.json --runs 1 --runs 2
 bench r.json --threads x
 shwo a.json
@@ -194,7 +197,8 @@ def parts():
     text = '{"a": [1, {"b~/": inf,\n "c": [\n2]}],\n "d": "x"}'
     for _ in range(60):
         path = [rng.choice(["a", "b~/", "c", "d", "e", 0, 1, 2]) for _ in range(rng.randrange(4))]
-        yield "lines", [path, json_pointers.line_of(text, path), json_pointers.pointer(path)]
+        places = [json_pointers.line_of(one, path) for one in (text, f"\n{text}", text[:-9])]
+        yield "lines", [path, *places, json_pointers.pointer(path)]
     for array in ([], [1.0, 2.0], [-0.0], [float("nan"), 1.0], [float("inf")]):
         facts = run.summary(np.array(array, np.float32))
         yield "summaries", [facts, run._cells(facts)]
