@@ -497,3 +497,6 @@ def beside_faults(name: str, number: int) -> list[str]:
         others = [*islice(neighbours(subject, bounds), 400)]
         subject = drawn.choice(others or [subject])
     return [verdict(condition, subject) for condition in (fault.when, fault.certain) if condition is not None]
+
+
+from . import drawn_edits, drawn_uses  # noqa: E402, F401  # they add materials
