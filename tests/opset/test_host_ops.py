@@ -17,7 +17,7 @@ from onegraph.reference.host import host_function
 from onegraph.runtime.op_by_op import SMALL
 from onegraph.testing.tolerance import compare
 from onegraph.tools.verify import verify
-from tests.helpers.host_cases import cases, graph_of
+from tests.helpers.host_cases import HostCase, cases, graph_of
 
 CASES = [*cases()]
 HOST = edition("host")
@@ -447,3 +447,23 @@ def test_numbers_of_float64_are_written_where_the_plan_wants_them(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(g.compile()(x), wanted)
+
+
+# Cases that other runtimes compute in other ways.
+OWN = [
+    ("NonZero", [np.int64(5)], [np.empty((0, 1), np.int64)], {}),
+    ("NonZero", [np.float32(0)], [np.empty((0, 0), np.int64)], {}),
+    (
+        "Classify",
+        [np.float32([[np.nan, -np.inf, np.nan], [np.nan, np.nan, np.nan]]), np.int64([7, 9, 4])],
+        [np.int64([9, 7]), np.float32([[0, -np.inf, 0], [0, 0, 0]])],
+        {"absent": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "inputs", "results", "attrs"), OWN, ids=[str(one[0]) for one in OWN])
+def test_own_meanings(kind, inputs, results, attrs):
+    g, given = graph_of(HostCase(kind, inputs, results, attrs))
+    for found, wanted in zip(reference.run(g, given).values(), results, strict=True):
+        np.testing.assert_array_equal(found, wanted)
