@@ -124,7 +124,7 @@ def classify(call: Call, src: NodeValue, classes: NodeValue) -> tuple[NodeValue,
     else:
         order = src
         if call.flag("absent"):
-            lowest = float(np.finfo(src.dtype.numpy).min)  # -inf is a score
+            lowest = float(np.finfo(np.float64 if src.dtype is DataType.float64 else np.float32).min)  # -inf is a score
             order = src.op("IsNaN", dtype=DataType.boolean).where(float("-inf"), src.op("Clip", lowest))
             scores = src.op("IsNaN", dtype=DataType.boolean).where(0.0, src)
         best = order.op("ArgMax", dtype=DataType.s64, axis=1, keepdims=0)
