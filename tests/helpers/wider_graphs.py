@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from random import Random
 from typing import Any
 
@@ -26,6 +27,7 @@ TWO = ("Add", "Multiply", "Subtract", "Maximum", "Divide", "Minimum", "SquaredDi
 MANY = ("ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2", "ReduceL1", "ReduceMin", "ReduceProd")
 SOFT = ("SoftMax", "LogSoftmax")
 ALIKE = (ONE, TWO, MANY, SOFT, ("MaxPool", "AvgPool"), ("StaticReshape", "StaticTranspose"), ("Quantize", "Dequantize"))
+MOST = 1 << 20  # elements of a constant
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
 
 
@@ -253,7 +255,7 @@ def a_constant_given(form: Form, op: Use, drawn: Random) -> None:
 @change
 def a_constant_of_an_input(form: Form, op: Use, drawn: Random) -> None:
     given = [end for end in form.ends.values() if end.is_input and None not in (end.shape or (None,))]
-    if given:
+    if given := [end for end in given if prod(end.shape) < MOST]:
         end = drawn.choice(given)
         numbers = np.random.default_rng(drawn.randrange(99)).integers(-2, 4, end.shape)
         end.value, end.is_input = numbers.astype(end.dtype.numpy), False
@@ -283,7 +285,7 @@ def another_rank(form: Form, op: Use, drawn: Random) -> None:
 @change
 def another_data_type(form: Form, op: Use, drawn: Random) -> None:
     """All tensors of a data type have another one, or one input alone."""
-    old = drawn.choice([*{end.dtype for end in form.ends.values()}])
+    old = drawn.choice([*dict.fromkeys(end.dtype for end in form.ends.values())])
     new = drawn.choice([*FLOATS, DataType.s8, DataType.u8, DataType.s32, DataType.s64])
     ends = [end for end in form.ends.values() if end.dtype is old]
     if drawn.random() < 0.3:
