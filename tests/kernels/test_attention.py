@@ -266,6 +266,14 @@ def test_any_shape_agrees_with_the_reference(
 # Rows without keys ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [0, 1, 2, 9])
+@pytest.mark.parametrize("past", [0, 3])
+def test_a_window_hides_keys_of_causal_queries_alone(causal, window, past):
+    g = with_gradients("f32", (2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 7), causal=causal, window=window, past=past)
+    check(g, "f32")
+
+
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_query_that_sees_no_key_gets_zeros(dtype, level, monkeypatch):

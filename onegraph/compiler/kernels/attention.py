@@ -39,7 +39,7 @@ def _numbers(step: Step) -> Numbers:
         "lengths": False,
         "causal": call.flag("causal"),
         "past": min(call.s64("past"), MOST_TOKENS),
-        "window": min(call.s64("window"), MOST_TOKENS),
+        "window": min(call.s64("window"), MOST_TOKENS) if call.flag("causal") else 0,
         "scale": scale_of(call),
         "plain": False,
         **PLAIN,
