@@ -103,7 +103,7 @@ class _Writing:
         self.ids = tensor_ids(graph)
         self.written: dict[int, Json] = {}  # tensor id in the file -> its first use
         self.op_notes: dict[str, Json] = {}  # op id in the file -> its record under the key onegraph
-        read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
+        read = (tensor.id for op in graph.ops for tensor in op.inputs)
         written = {tensor.id for op in graph.ops for tensor in op.outputs}
         wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
         self.known = ForVersion(version, wanted, {tensor.id for tensor in graph._tensors} - written)

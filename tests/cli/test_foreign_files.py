@@ -137,6 +137,12 @@ def test_reads_ops_in_any_order():
     assert [one["id"] for one in json.loads(g.to_json())["graph"]] == [5, 1, 9]
 
 
+@pytest.mark.parametrize("flag", ["true", "false", 0, 1])
+def test_files_say_as_words_or_numbers_whether_integers_follow(flag):
+    whole = file(relu(4, 6, 11), fpmath_mode_apply_to_int=flag)
+    assert json.loads(load(whole).to_json())["fpmath_mode_apply_to_int"] == flag
+
+
 def test_extended_graph_keeps_facts_of_the_file():
     whole = file(relu(4, 6, 11), fpmath_mode_apply_to_int="true", extra=[1], input_ports=[4])
     whole["graph"][0]["colour"] = {"red": 1}

@@ -63,6 +63,7 @@ def laid_out(stride):
         (changed("engine_kind", "tpu"), "engine_kind", "one of cpu, gpu, any"),
         (changed("fpmath_mode", None), "fpmath_mode", "one of strict"),
         (changed("fpmath_mode_apply_to_int", "maybe"), "fpmath_mode_apply_to_int", "'true' or 'false'"),
+        (changed("fpmath_mode_apply_to_int", 2), "fpmath_mode_apply_to_int", "'true' or 'false'"),
         (changed("input_ports", 0), "input_ports", "an array"),
         (changed("input_ports", [0, -1]), "input_ports[1]", "2**64 - 1"),
         (changed("graph", 1, []), "graph[1]", "an object"),
