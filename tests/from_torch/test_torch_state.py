@@ -5,6 +5,7 @@ import io
 import logging
 import pickle
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -283,3 +284,13 @@ def test_graph_breaks_count_from_the_last_reset():
     assert sum(onegraph.torch.stats().breaks.values()) == 1
     torch._dynamo.utils.counters.clear()
     assert onegraph.torch.stats().breaks == {}
+
+
+def test_a_tensor_that_goes_as_the_interpreter_ends_is_forgotten(monkeypatch):
+    """The names of a module are None by then."""
+    from onegraph.frontends.torch import programs
+
+    owner = SimpleNamespace(programs={(1,): SimpleNamespace(calls=3)}, in_vain=0)
+    monkeypatch.setattr(programs, "PAID", None)
+    programs.Programs._forget(owner, (1,))
+    assert (owner.programs, owner.in_vain) == ({}, 1)

@@ -159,9 +159,10 @@ class Programs:
             self.programs[key] = program
             return program.function
 
-    def _forget(self, key: tuple[int, ...]) -> None:
+    def _forget(self, key: tuple[int, ...], paid: int = PAID) -> None:
+        """Drop a program; tensors also go where the interpreter ends, and PAID is gone before them."""
         program = self.programs.pop(key, None)
-        if program is not None and program.calls < PAID:
+        if program is not None and program.calls < paid:
             self.in_vain += 1
 
 
