@@ -168,6 +168,8 @@ APART = {
 def test_reason_why_two_partitions_are_apart(name):
     build, options, cause, words = APART[name]
     found = [(edge.cause, edge.reason) for edge in explained(build, **options).edges]
+    if "int8 kernel takes" in words and not has_vnni():
+        pytest.skip("the CPU has no VNNI, without which no int8 pattern is tried")
     assert any(one == cause and words in reason for one, reason in found), found
 
 

@@ -62,7 +62,11 @@ SHOWS = {
     "getting_started": ["loses NaN or an infinity", "oneDNN, fused", "doubled output: True"],
     "language_model": ["int8: ", "int4: ", "letters a second", "\nThe "],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
-    "quantize_digits": ["layer2: u8, scale", "Dequantize 'layer1/src/1' + Dequantize", "% with codes of 8 bits"],
+    "quantize_digits": [
+        "layer2: u8, scale",
+        ("Dequantize 'layer1/src/1' + Dequantize", "on a CPU without VNNI"),
+        "% with codes of 8 bits",
+    ],
     "text_transformer": ["on text that the network has not seen", "\nThe "],
     "service_ray": ["health: success", "right: 19 of 20"],
     "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],
@@ -135,8 +139,8 @@ def test_example_runs_and_prints(path, shown):
     assert len(path.read_text().splitlines()) < 110
     folder, done = shown(path)
     assert done.returncode == 0, done.stderr
-    for text in SHOWS[path.stem]:
-        assert text in done.stdout
+    for text in SHOWS[path.stem]:  # or one of several, by the CPU
+        assert any(one in done.stdout for one in (text if isinstance(text, tuple) else (text,))), text
     for line in done.stdout.splitlines():
         if "by hand by" in line:
             assert float(line.split()[-1]) < 1e-5
