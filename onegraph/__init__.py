@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from . import reference as reference
     from . import training as training
     from . import view as view
-    from ._util.disk_cache import get_cache_folder as get_cache_folder
-    from ._util.disk_cache import set_cache_folder as set_cache_folder
+    from ._util.cache_folder import get_cache_folder as get_cache_folder
+    from ._util.cache_folder import set_cache_folder as set_cache_folder
     from .capi import get_num_threads as get_num_threads
     from .capi import num_threads as num_threads
     from .capi import set_num_threads as set_num_threads
@@ -76,8 +76,8 @@ _LAZY = {
     "capi": ".capi",
     "distributed": ".distributed",
     "reference": ".reference",
-    "get_cache_folder": "._util.disk_cache",
-    "set_cache_folder": "._util.disk_cache",
+    "get_cache_folder": "._util.cache_folder",
+    "set_cache_folder": "._util.cache_folder",
     "get_num_threads": ".capi",
     "num_threads": ".capi",
     "set_num_threads": ".capi",

@@ -4,65 +4,32 @@ A file has a digest of its contents. A file that is damaged, of another program 
 that another user owns or may write to. The reader checks what it gets against the program that it belongs to, and
 computes it anew if it does not fit. Several processes may use the folder at once: a file is replaced as a whole, so
 the contents of one that is mapped stay as they are, also if it is removed.
+
+The index of the folder has the names and sizes of all files, also of those that are being written. So a new file is
+counted without listing the folder. The folder is listed where the index cannot be right: it is new or damaged, or a
+writer was killed.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import ArgumentError
-from .drafts import Draft, remove_abandoned
+from .cache_folder import get_cache_folder, is_own
+from .drafts import Draft, is_abandoned, is_draft, remove_abandoned
+from .folder_index import INDEX, Records
 from .mapped_file import MappedFile, open_regular
-from .paths import absolute, path_of
 
-VARIABLE = "ONEGRAPH_CACHE"  # the folder; empty for none
 SUFFIX = ".onegraph"
 HEADER = 128  # bytes, so that what is aligned in the data is aligned in memory too
 MOST_BYTES = 1 << 27  # of a file
 MOST_FILES = 512
 MOST_BYTES_TOGETHER = 1 << 30  # of all files
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+KIND = "files"  # of the records in the index: sizes by name
+LISTED = "listed"  # the record of an index that has all files of the folder
 Digest = Callable[["int | MappedFile", int, int], str]  # of a file: of the bytes from a place on, so many
-_chosen: list[Path | None] = []  # what the program has set, otherwise empty
-
-
-def get_cache_folder() -> Path | None:
-    """The folder of the files that onegraph keeps for later processes; None if it keeps none.
-
-    ``set_cache_folder`` sets it; before, it is the environment variable ``ONEGRAPH_CACHE``, where an empty text stands
-    for None, or else ``onegraph`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
-    """
-    if _chosen:
-        return _chosen[-1]
-    folder, base = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        if folder is not None:
-            return Path(absolute(folder)) if folder else None
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "onegraph"
-    except (OSError, RuntimeError):  # no current folder, no home
-        return None
-
-
-def set_cache_folder(folder: object) -> None:
-    """Set the folder of the files that onegraph keeps for later processes; it is made when the first file is written.
-
-    Args:
-        folder: a path; None to keep nothing and to read nothing.
-
-    Raises:
-        ArgumentError: ``folder`` is neither a path nor None, or is relative where there is no current folder.
-    """
-    path = None if folder is None else path_of("folder", folder, "the path of a folder, or None")
-    if path is not None and os.path.exists(path) and not os.path.isdir(path):
-        raise ArgumentError(f"folder: {str(path)!r} is not a folder")
-    try:
-        _chosen[:] = [None if path is None else Path(absolute(path))]
-    except OSError:
-        raise ArgumentError(f"folder: {str(path)!r} is relative, and the current folder is gone") from None
 
 
 def find(key: str, digest: Digest) -> memoryview | None:
@@ -76,7 +43,7 @@ def find(key: str, digest: Digest) -> memoryview | None:
     if folder is None:
         return None
     with suppress(OSError):
-        path = _file(folder, key)
+        path = folder / _name(key)
         with open(open_regular(path), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not is_own(status) or not HEADER <= status.st_size <= MOST_BYTES:
@@ -92,34 +59,32 @@ def find(key: str, digest: Digest) -> memoryview | None:
 
 def keep(key: str, digest: Digest, *data: bytes | memoryview) -> None:
     """Keep data, given in parts, under a key. Does nothing if the file cannot be written, or would be too long."""
-    folder, size = get_cache_folder(), sum(map(len, data))
-    if folder is None or HEADER + size > MOST_BYTES:
+    folder, size = get_cache_folder(), HEADER + sum(map(len, data))
+    if folder is None or size > MOST_BYTES:
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = Draft(folder, 0o600)
+        name, placed = draft.name, dict[str, str]()
         try:
+            INDEX.write(folder, KIND, {name: str(size)})
             # Not written through to the disk, which may take long: the digest tells what a loss of power damages.
             for part in (bytes(HEADER), *data):
                 draft.stream.write(part)
             draft.stream.flush()
             draft.stream.seek(0)
-            draft.stream.write(_head(key, digest(draft.stream.fileno(), HEADER, size)))
+            draft.stream.write(_head(key, digest(draft.stream.fileno(), HEADER, size - HEADER)))
             draft.stream.flush()
-            draft.place(_file(folder, key))
+            draft.place(folder / _name(key))
+            placed[_name(key)] = str(size)
         finally:
             draft.close()
-            remove_abandoned(folder)
+            INDEX.write(folder, KIND, {name: "", **placed})
         _limit(folder)
 
 
-def is_own(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user, and no other one may write to it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
-
-
-def _file(folder: Path, key: str) -> Path:
-    return folder / f"{key}{SUFFIX}"
+def _name(key: str) -> str:
+    return f"{key}{SUFFIX}"
 
 
 def _head(key: str, digest: str) -> bytes:
@@ -129,20 +94,51 @@ def _head(key: str, digest: str) -> bytes:
 
 def _limit(folder: Path) -> None:
     """Remove files until a quarter of the limits is free, if there are too many; those that were used last stay."""
-    files = []
+    sizes = _sizes(folder)
+    if len(sizes) <= MOST_FILES and sum(sizes.values()) <= MOST_BYTES_TOGETHER:
+        return
+    there = _statuses(folder, sizes)
+    count, size = len(there), sum(status.st_size for status in there.values())
+    gone = sizes.keys() - there.keys()
+    if count > MOST_FILES or size > MOST_BYTES_TOGETHER:
+        for name in sorted(there, key=lambda name: there[name].st_mtime):
+            if count <= MOST_FILES * 3 // 4 and size <= MOST_BYTES_TOGETHER * 3 // 4:
+                break
+            if not is_draft(name):
+                with suppress(OSError):
+                    os.unlink(folder / name)
+                count, size, gone = count - 1, size - there[name].st_size, gone | {name}
+    INDEX.write(folder, KIND, dict.fromkeys(gone, ""))
+    # Another process may have kept a file of the same name, and said so before.
+    INDEX.write(folder, KIND, {name: str(status.st_size) for name, status in _statuses(folder, gone).items()})
+
+
+def _statuses(folder: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
+    """The status of each file that is there."""
+    found = {}
+    for name in names:
+        with suppress(OSError):
+            found[name] = os.stat(folder / name, follow_symlinks=False)
+    return found
+
+
+def _sizes(folder: Path) -> Mapping[str, int]:
+    """The sizes of all files by name, from the index, which is made anew where it cannot be right."""
+    known, is_whole = INDEX.records(KIND)
+    is_right = is_whole and LISTED in known
+    if not is_right or any(is_draft(name) and is_abandoned(folder / name) for name in known):
+        INDEX.replace(folder, lambda records: {**records, KIND: _listed(folder)})
+        known, _ = INDEX.records(KIND)
+    return {name: int(size) for name, size in known.items() if size.isdecimal()}
+
+
+def _listed(folder: Path) -> Records:
+    """The records of all files of the folder."""
+    remove_abandoned(folder)
+    sizes = {LISTED: "all"}
     with os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(OSError):  # another process has removed it
-                if entry.name.endswith(SUFFIX):
-                    status = entry.stat(follow_symlinks=False)
-                    files.append((status.st_mtime, entry.path, status.st_size))
-    files.sort()
-    count, size = len(files), sum(size for _, _, size in files)
-    if count <= MOST_FILES and size <= MOST_BYTES_TOGETHER:
-        return
-    for _, path, own in files:
-        if count <= MOST_FILES * 3 // 4 and size <= MOST_BYTES_TOGETHER * 3 // 4:
-            break
-        count, size = count - 1, size - own
-        with suppress(OSError):
-            os.unlink(path)
+            if entry.name.endswith(SUFFIX) or is_draft(entry.name):
+                with suppress(OSError):  # another process has removed it
+                    sizes[entry.name] = str(entry.stat(follow_symlinks=False).st_size)
+    return sizes

@@ -26,6 +26,7 @@ class Draft:
     """A file without its name yet.
 
     Attributes:
+        name: in its folder, until it gets the name of a file.
         path: where it is; None when it has got its name.
         stream: to write to, and to read from.
     """
@@ -33,7 +34,8 @@ class Draft:
     def __init__(self, folder: Path, mode: int) -> None:
         self.path: Path | None
         while True:
-            self.path = folder / f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+            self.name = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+            self.path = folder / self.name
             self.stream: IO[bytes] = open(  # noqa: SIM115 - ``drafts`` closes it
                 os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode), "w+b"
             )
@@ -65,15 +67,40 @@ class Draft:
 def remove_abandoned(folder: Path) -> None:
     """Remove the drafts in a folder whose writers are gone."""
     with suppress(OSError), os.scandir(folder) as entries:
-        paths = [entry.path for entry in entries if entry.name.startswith(PREFIX) and entry.name.endswith(SUFFIX)]
-        for path in paths:
-            with suppress(OSError):
-                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    if lock(descriptor, wait=0):
-                        os.unlink(path)
-                finally:
-                    os.close(descriptor)
+        for path in [entry.path for entry in entries if is_draft(entry.name)]:
+            with suppress(OSError), _free(path) as is_free:
+                if is_free:
+                    os.unlink(path)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file is a draft, by its name."""
+    return name.startswith(PREFIX) and name.endswith(SUFFIX)
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether a draft is gone, or its writer is."""
+    try:
+        with _free(path) as is_free:
+            return is_free
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _free(path: str | Path) -> Iterator[bool]:
+    """A block in which nobody else has a draft; gives False where file systems have no locks.
+
+    Raises:
+        OSError: somebody else has it, or it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield lock(descriptor, wait=0)
+    finally:
+        os.close(descriptor)
 
 
 def lock(descriptor: int, *, wait: float = PATIENCE, shared: bool = False) -> bool:

@@ -6,7 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from .._util.disk_cache import get_cache_folder
+from .._util.cache_folder import get_cache_folder
 from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
 from ..faults.cpus import EVERY_ISA, ISA_NAMES, computes

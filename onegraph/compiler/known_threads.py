@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._util.folder_index import RecordLog
 from .._util.interpreter_tricks import blake2b
-from .._util.record_log import RecordLog
 from ..capi.machine import machine
 from ..capi.threads import MAX_THREADS
 from .ir.value import Value
@@ -18,7 +18,7 @@ from .notes import Note
 Counts = list[int | None]
 # How numbers of threads are written: "0" stands for None.
 _TEXTS = [str(number) for number in range(MAX_THREADS + 1)]
-LOG = RecordLog("threads.log")
+LOG = RecordLog("threads")
 
 
 def key_of(notes: Sequence[Note], limit: int) -> str:

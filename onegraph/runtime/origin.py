@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .._util import disk_cache
+from .._util.cache_folder import get_cache_folder
 from .._util.interpreter_tricks import blake2b
 from .._util.mapped_file import MappedFile, SourceFile, SourceFiles
 from .._util.paths import absolute
@@ -87,7 +88,7 @@ class Reading:
 
 def keeps_programs() -> bool:
     """Whether there is a folder for programs, and a library whose programs can be kept."""
-    return disk_cache.get_cache_folder() is not None and not HASHES_CONSTANTS
+    return get_cache_folder() is not None and not HASHES_CONSTANTS
 
 
 def contents_of(graph: DataGraph) -> object:

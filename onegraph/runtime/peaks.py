@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from .._util.folder_index import RecordLog
 from .._util.interpreter_tricks import blake2b
-from .._util.record_log import RecordLog
 from .._util.records import record
 from ..builder.graph import DataGraph
 from ..capi.machine import machine
 from ..capi.threads import threads_now
 from ..opset.dtypes import DataType
 
-LOG = RecordLog("peaks.log")
+LOG = RecordLog("peaks")
 SIZE = 1024  # rows and columns of the matrices
 ELEMENTS = 1 << 24  # f32 numbers, 64 MiB, more than caches hold
 SECONDS = 0.15  # of each measurement

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph._util import disk_cache
+from onegraph._util import cache_folder
 from onegraph.compiler import transformed_weights
 from onegraph.compiler.passes import product_weights
 from onegraph.compiler.passes.product_weights import NOTE
@@ -111,7 +111,7 @@ def test_a_kept_program_moves_its_weights_again(is_turned, tmp_path, monkeypatch
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     import onegraph.onnx
 
-    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "cache"])
+    monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / "cache"])
     weights, x = drawn(64, 512), drawn(40, 64)
     stored = np.ascontiguousarray(weights.T) if is_turned else weights
     node = onnx.helper.make_node("Gemm", ["x", "w"], ["y"], transB=int(is_turned))

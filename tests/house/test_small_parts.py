@@ -11,7 +11,7 @@ import pytest
 import onegraph as og
 from onegraph._util import collector_pause, processor_share
 from onegraph._util.atomic_write import _contains, _File, write_together
-from onegraph._util.disk_cache import is_own
+from onegraph._util.cache_folder import is_own
 from onegraph._util.drafts import PREFIX, SUFFIX, remove_abandoned
 from onegraph._util.exact_types import plain
 from onegraph._util.init_once import once

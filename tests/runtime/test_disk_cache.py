@@ -9,14 +9,15 @@ import sys
 import threading
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph._util import disk_cache, drafts, record_log
+from onegraph._util import cache_folder, disk_cache, drafts, folder_index
+from onegraph._util.folder_index import INDEX, FolderIndex, RecordLog
 from onegraph._util.paths import path_of
-from onegraph._util.record_log import RecordLog
 from onegraph.compiler.known_threads import LOG
 
 KEY = "0123456789abcdef"
@@ -25,7 +26,7 @@ KEY = "0123456789abcdef"
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder that the process uses in the test alone."""
-    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "cache"])
+    monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / "cache"])
     return tmp_path / "cache"
 
 
@@ -49,7 +50,7 @@ def test_finds_what_was_kept(folder):
     keep(KEY, b"second")
     assert find(KEY) == b"second"
     assert find(KEY[::-1]) is None
-    assert [file.name for file in folder.iterdir()] == [f"{KEY}.onegraph"]  # no draft is left
+    assert {file.name for file in folder.iterdir()} == {f"{KEY}.onegraph", "index.log"}  # no draft is left
     assert folder.stat().st_mode & 0o077 == 0
     assert (folder / f"{KEY}.onegraph").stat().st_mode & 0o777 == 0o600
 
@@ -142,7 +143,7 @@ def test_number_of_files_is_limited(folder, monkeypatch):
     for age, key in enumerate(keys):
         keep(key, b"data")
         os.utime(folder / f"{key}.onegraph", (age, age))
-        assert len([*folder.iterdir()]) <= 8
+        assert len([*folder.glob("*.onegraph")]) <= 8
     assert find(keys[-1]) == b"data"
     assert find(keys[0]) is None
 
@@ -150,17 +151,24 @@ def test_number_of_files_is_limited(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("count", "size", "left"), [(8, 100, 8), (9, 10, 6), (8, 101, 5), (8, 150, 4), (20, 1, 6), (1, 801, 0), (3, 300, 2)]
 )
-def test_a_quarter_of_the_limits_is_free_again(count, size, left, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
-    monkeypatch.setattr(disk_cache, "MOST_BYTES_TOGETHER", 800)
-    (tmp_path / "other.log").write_bytes(bytes(5000))
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_quarter_of_the_limits_is_free_again(count, size, left, is_known, folder, monkeypatch):
+    folder.mkdir()
+    (folder / "other.log").write_bytes(bytes(5000))
+    if is_known:
+        disk_cache._limit(folder)
     for number in range(count):
-        file = tmp_path / f"{number * 7 % count}.onegraph"
+        file = folder / f"{number * 7 % count}.onegraph"
         file.write_bytes(bytes(size))
         os.utime(file, (number * 7 % count, number * 7 % count))
-    disk_cache._limit(tmp_path)
+        if is_known:
+            INDEX.write(folder, "files", {file.name: str(size)})
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
+    monkeypatch.setattr(disk_cache, "MOST_BYTES_TOGETHER", 800)
+    disk_cache._limit(folder)
     names = {f"{number}.onegraph" for number in range(count - left, count)}
-    assert {file.name for file in tmp_path.iterdir()} == {"other.log", *names}
+    assert {file.name for file in folder.iterdir()} == {"index.log", "other.log", *names}
+    assert {*FolderIndex().records("files")[0]} == {"listed", *names}
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -207,17 +215,183 @@ def test_threads_write_whole_files():
     assert seen <= {*contents}
 
 
-@pytest.mark.parametrize("is_held", [False, True])
-def test_drafts_of_killed_writers_are_removed(folder, is_held):
-    folder.mkdir()
+# The index of the files ----------------------------------------------------------------------------------------------
+
+
+LISTDIR = os.listdir
+
+
+def names(folder):
+    """The files, without their index."""
+    return {name for name in LISTDIR(folder) if name != "index.log"}
+
+
+def files():
+    """The records of files in the index, as another process reads it."""
+    return {name: size for name, size in FolderIndex().records("files")[0].items() if name != disk_cache.LISTED}
+
+
+@pytest.fixture
+def listed(folder, monkeypatch):
+    """The folders that were listed since the first file was kept in a folder."""
+    keep("0", b"first")
+    folders, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: folders.append(path) or scandir(path))
+    monkeypatch.setattr(os, "listdir", lambda path: pytest.fail("lists the folder"))
+    return folders
+
+
+def test_a_new_file_lists_no_folder(folder, listed, monkeypatch):
+    for number in range(1, 9):
+        keep(str(number), b"data")
+        assert len(files()) == number + 1
+    assert not listed
+    assert files() == {name: str((folder / name).stat().st_size) for name in names(folder)}
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
+    keep("9", b"data")
+    assert not listed
+    assert {*files()} == names(folder)
+    assert len(files()) == 6
+
+
+def test_files_of_another_process_are_counted(folder, listed, monkeypatch):
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
+    for number in range(1, 20):
+        with monkeypatch.context() as patch:
+            if number % 2:
+                patch.setattr(disk_cache, "INDEX", FolderIndex())
+            keep(str(number), b"data")
+        assert len(names(folder)) <= 8
+    assert not listed
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda index: index.unlink(),
+        lambda index: index.write_bytes(b""),
+        lambda index: index.write_bytes(index.read_bytes()[:-3]),
+        lambda index: index.write_bytes(index.read_bytes() + bytes(range(256))),
+        lambda index: index.chmod(0o622),
+    ],
+    ids=["removed", "empty", "cut off", "bytes", "writable by others"],
+)
+def test_a_damaged_index_is_made_anew(folder, damage, listed):
+    keep("1", b"data")
+    damage(folder / "index.log")
+    keep("2", b"more")
+    assert len(listed) == 3  # the files, and twice the drafts
+    assert files() == {f"{key}.onegraph": str(disk_cache.HEADER + size) for key, size in (("0", 5), ("1", 4), ("2", 4))}
+    keep("3", b"data")
+    assert len(listed) == 3
+
+
+def test_a_file_that_another_process_keeps_again_is_counted(folder, listed, monkeypatch):
+    """Between the removal of a file and its record."""
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 4)
+    for number in range(1, 4):
+        keep(str(number), b"data")
+    unlink, removed = os.unlink, []
+
+    def unlink_and_keep(path):
+        unlink(path)
+        if not removed:
+            removed.append(path)
+            path.write_bytes(bytes(200))
+            FolderIndex().write(folder, "files", {path.name: "200"})
+
+    monkeypatch.setattr(os, "unlink", unlink_and_keep)
+    keep("4", b"data")
+    assert removed
+    assert {*files()} == names(folder)
+
+
+def test_files_that_somebody_removed_are_forgotten(folder, listed, monkeypatch):
+    for number in range(1, 8):
+        keep(str(number), b"data")
+        (folder / f"{number}.onegraph").unlink()
+    assert len(files()) == 8
+    monkeypatch.setattr(disk_cache, "MOST_FILES", 8)
+    keep("8", b"data")
+    assert {*files()} == {"0.onegraph", "8.onegraph"} == names(folder)
+    assert not listed
+
+
+@pytest.mark.parametrize("end", ["held", "killed", "killed between"])
+def test_drafts_of_killed_writers_are_removed(folder, end, listed):
     draft = drafts.Draft(folder, 0o600)
-    name = draft.path
-    if not is_held:
-        draft.path = None  # as if the process was killed: nothing removes it, and its lock is gone
+    INDEX.write(folder, "files", {draft.name: "5"})
+    path = draft.path
+    if end == "killed between":  # the file has got its name, and nothing says so
+        draft.place(folder / "1.onegraph")
+    elif end == "killed":
+        draft.path = None  # nothing removes it, and its lock is gone
         draft.close()
     keep(KEY, b"data")
-    assert name.exists() == is_held
+    assert path.exists() is (end == "held")
+    assert {*files()} == names(folder)
+    assert bool(listed) is (end != "held")
     draft.close()
+
+
+def test_nothing_is_kept_where_the_index_is_no_file(folder):
+    (folder / "index.log").mkdir(parents=True)
+    keep(KEY, b"data")
+    assert find(KEY) is None
+    assert [file.name for file in folder.iterdir()] == ["index.log"]
+
+
+def test_a_failed_file_is_forgotten(folder, listed):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    disk_cache.keep(KEY, full, b"data")
+    assert {*files()} == {"0.onegraph"}
+    assert not listed
+
+
+def test_what_others_append_to_a_replaced_index_stays(folder, monkeypatch):
+    """Before, while and after a process replaces the file."""
+    folder.mkdir()
+    other, steps = FolderIndex(), []
+
+    def changed(records):
+        other.write(folder, "files", {"while": "1"})
+        return records
+
+    place = drafts.Draft.place
+    monkeypatch.setattr(drafts.Draft, "place", lambda draft, path: (steps.append(1), place(draft, path)))
+    other.write(folder, "files", {"before": "1"})
+    INDEX.replace(folder, changed)
+    assert steps == [1]
+    real_write = os.write
+
+    def write(descriptor, data):
+        if len(steps) == 1:
+            steps.append(2)
+            INDEX.replace(folder, lambda records: records)
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    other.write(folder, "files", {"after": "1"})
+    assert len(steps) == 3
+    assert {*FolderIndex().records("files")[0]} == {"before", "while", "after"}
+
+
+def test_processes_keep_files_at_once(folder):
+    script = (
+        "import sys, zlib, os\n"
+        "from onegraph._util import disk_cache\n"
+        "disk_cache.MOST_FILES = 16\n"
+        "digest = lambda *_: 'same'\n"
+        "for number in range(60):\n"
+        "    disk_cache.keep(f'{sys.argv[1]}{number}', digest, b'data')\n"
+    )
+    environment = {**os.environ, "ONEGRAPH_CACHE": str(folder)}
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(one)], env=environment) for one in range(3)]
+    assert [process.wait(timeout=120) for process in processes] == [0] * 3
+    assert {*files()} == names(folder)
+    assert 0 < len(names(folder)) <= 16
 
 
 # One file of short texts ----------------------------------------------------------------------------------------------
@@ -237,21 +411,26 @@ def test_only_drafts_are_removed(tmp_path):
     drafts.remove_abandoned(tmp_path / "missing")
 
 
+def log_of():
+    """Short texts as another process reads them."""
+    return RecordLog("x", FolderIndex())
+
+
 def test_log_finds_the_text_that_was_kept_last(folder):
-    writer, reader = RecordLog("x.log"), RecordLog("x.log")
+    writer, reader = log_of(), log_of()
     assert reader.find("a") is None
     for text in ("1", "2,3", "4"):
         writer.keep("a", text)
         writer.keep(text, "other")
         assert reader.find("a") == writer.find("a") == text
-    assert [file.name for file in folder.iterdir()] == ["x.log"]
+    assert [file.name for file in folder.iterdir()] == ["index.log"]
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         lambda whole: whole[:-3],
-        lambda whole: whole + b"b 3 0000",
+        lambda whole: whole + b"x b 3 0000",
         lambda whole: whole.replace(b" 2 ", b" 3 "),
         lambda whole: whole + bytes(range(256)),
         lambda whole: b"",
@@ -259,80 +438,115 @@ def test_log_finds_the_text_that_was_kept_last(folder):
     ids=["cut off", "begun", "changed", "bytes", "empty"],
 )
 def test_log_goes_on_behind_damaged_lines(folder, damage):
-    log = RecordLog("x.log")
+    log = log_of()
     log.keep("a", "1")
     log.keep("b", "2")
-    file = folder / "x.log"
+    file = folder / "index.log"
     file.write_bytes(damage(file.read_bytes()))
-    assert RecordLog("x.log").find("b") in ("2", None)
+    assert log_of().find("b") in ("2", None)
     log.keep("c", "3")
-    for reader in (log, RecordLog("x.log")):
+    for reader in (log, log_of()):
         assert reader.find("c") == "3"
         assert reader.find("b") in ("2", None)
 
 
 def test_log_is_shortened_to_its_newer_half(folder, monkeypatch):
-    monkeypatch.setattr(record_log, "MOST_BYTES", 2000)
-    log, reader = RecordLog("x.log"), RecordLog("x.log")
+    monkeypatch.setattr(folder_index, "MOST_BYTES", 2000)
+    log, reader = log_of(), log_of()
     for number in range(300):
         log.keep(f"key{number}", str(number))
         assert reader.find(f"key{number}") == str(number)
-        assert (folder / "x.log").stat().st_size < 2100
-    assert RecordLog("x.log").find("key0") is None
-    assert RecordLog("x.log").find("key290") == "290"
-    log.keep("long", "1" * record_log.MOST_TEXT + "1")
+        assert (folder / "index.log").stat().st_size < 2100
+    assert log_of().find("key0") is None
+    assert log_of().find("key290") == "290"
+    log.keep("long", "1" * folder_index.MOST_TEXT + "1")
     assert log.find("long") is None
 
 
 @pytest.mark.parametrize(
-    ("lines", "bytes_of_limit", "left"), [(9, 8 * 18, 4), (8, 8 * 18 - 1, 3), (8, 8 * 18, 8), (5, 18, 0)]
+    ("lines", "bytes_of_limit", "left"), [(9, 8 * 20, 4), (8, 8 * 20 - 1, 3), (8, 8 * 20, 8), (5, 20, 0)]
 )
 def test_a_log_loses_quarters_until_half_is_free(lines, bytes_of_limit, left, folder, monkeypatch):
-    """A line with its ends has 18 bytes."""
-    log = RecordLog("x.log")
+    """A line with its ends has 20 bytes."""
+    log = log_of()
     for number in range(lines):
         log.keep(f"k{number}", "text")
-    assert (folder / "x.log").stat().st_size == 18 * lines
-    monkeypatch.setattr(record_log, "MOST_BYTES", bytes_of_limit)
-    log._shorten(folder)
-    assert (folder / "x.log").stat().st_size == 18 * left
+    assert (folder / "index.log").stat().st_size == 20 * lines
+    monkeypatch.setattr(folder_index, "MOST_BYTES", bytes_of_limit)
+    log.index.replace(folder, folder_index._newer_half, bytes_of_limit)
+    head = folder_index.BYTES_OF_HEAD if left < lines else 0
+    assert (folder / "index.log").stat().st_size == head + 20 * left
     assert [log.find(f"k{number}") for number in range(lines)] == [None] * (lines - left) + ["text"] * left
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_texts_of_a_log_are_as_long_as_the_limit(more, folder, monkeypatch):
-    monkeypatch.setattr(record_log, "MOST_TEXT", 5)
-    monkeypatch.setattr(RecordLog, "_shorten", lambda self, folder: shortened.append(1))
-    log, shortened = RecordLog("x.log"), []
+    monkeypatch.setattr(folder_index, "MOST_TEXT", 5)
+    monkeypatch.setattr(FolderIndex, "replace", lambda *_: shortened.append(1))
+    log, shortened = log_of(), []
     log.keep("k0", "t" * (5 + more))
     assert (log.find("k0") is None) is bool(more)
-    monkeypatch.setattr(record_log, "MOST_BYTES", (folder / "x.log").stat().st_size + 18 if not more else 17)
+    monkeypatch.setattr(folder_index, "MOST_BYTES", (folder / "index.log").stat().st_size + 20 if not more else 19)
     log.keep("k1", "text")
     assert shortened == [1] * more
 
 
 def test_log_that_others_may_write_is_ignored(folder):
-    log = RecordLog("x.log")
+    log = log_of()
     log.keep("a", "1")
-    (folder / "x.log").chmod(0o622)
+    (folder / "index.log").chmod(0o622)
     assert log.find("a") is None
 
 
 def test_log_of_another_folder_has_its_own_texts(tmp_path, monkeypatch):
     """Also where a file with the same number and more bytes takes the place of the one that was read."""
-    log = RecordLog("x.log")
+    log = log_of()
     for name, keys in (("first", ["a"]), ("second", ["b", "c", "d"])):
-        monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / name])
+        monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / name])
         for key in keys:
-            RecordLog("x.log").keep(key, name)
-    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "first"])
+            log_of().keep(key, name)
+    monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / "first"])
     assert (log.find("a"), log.find("b")) == ("first", None)
-    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "second"])
+    monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / "second"])
     assert (log.find("a"), log.find("b"), log.find("d")) == (None, "second", "second")
 
 
+def test_a_long_index_keeps_the_names_of_files(folder, monkeypatch):
+    monkeypatch.setattr(folder_index, "MOST_BYTES", 2000)
+    log = log_of()
+    for number in range(100):
+        log.keep(f"key{number}", str(number))
+        if number < 20:
+            log.index.write(folder, "files", {f"{number}.onegraph": str(number)})
+    assert log_of().index.records("files") == ({f"{number}.onegraph": str(number) for number in range(20)}, True)
+    assert log_of().find("key99") == "99"
+    for number in range(30):  # more than the room
+        log.index.write(folder, "files", {f"{number}.{'x' * 40}.onegraph": str(number)})
+    assert len(log_of().index.records("files")[0]) == 50
+    log.index.write(folder, "files", {f"{number}.onegraph": "" for number in range(20)})
+    assert len(log_of().index.records("files")[0]) == 30
+
+
+def test_a_replaced_index_is_read_anew(folder, monkeypatch):
+    """Also where it gets the inode of the old one, and is longer."""
+    log, other = log_of(), log_of()
+    log.keep("a", "1")
+    status = (folder / "index.log").stat()
+    assert log.find("a") == "1"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", lambda descriptor: SimpleNamespace(st_ino=status.st_ino, **own(descriptor)))
+        other.index.replace(folder, lambda records: {"x": {"b": "2" * 50}})
+        assert (log.find("a"), log.find("b")) == (None, "2" * 50)
+
+
+def own(descriptor):
+    """What else is asked of a file, as the system has it."""
+    status = os.stat(f"/proc/self/fd/{descriptor}")
+    return {name: getattr(status, name) for name in ("st_size", "st_uid", "st_mode")}
+
+
 def test_new_key_lists_no_folder(folder, monkeypatch):
-    log = RecordLog("x.log")
+    log = log_of()
     log.keep("a", "1")
     for name in ("listdir", "scandir"):
         monkeypatch.setattr(os, name, lambda *_: pytest.fail("lists the folder"))
@@ -352,7 +566,7 @@ def test_new_key_lists_no_folder(folder, monkeypatch):
     ],
 )
 def test_environment_moves_the_folder(monkeypatch, settings, expected):
-    monkeypatch.setattr(disk_cache, "_chosen", [])
+    monkeypatch.setattr(cache_folder, "_chosen", [])
     for name in ("ONEGRAPH_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in settings.items():
@@ -367,7 +581,7 @@ def test_no_relative_folder_without_a_current_one(monkeypatch):
     monkeypatch.setattr(os, "getcwd", gone)
     with pytest.raises(og.ArgumentError, match="relative"):
         og.set_cache_folder("relative")
-    monkeypatch.setattr(disk_cache, "_chosen", [])
+    monkeypatch.setattr(cache_folder, "_chosen", [])
     monkeypatch.setenv("ONEGRAPH_CACHE", "relative")
     assert og.get_cache_folder() is None
     assert find(KEY) is None
@@ -441,7 +655,7 @@ def test_steps_are_measured_once(measured, folder):
 def test_numbers_of_threads_that_do_not_fit_are_ignored(measured, folder, kept):
     expected = [part.threads for part in products().report().partitions]
     (file,) = folder.iterdir()
-    key, text, _ = file.read_text().split()
+    _, key, text, _ = file.read_text().split()
     assert text.count(",") == 1
     LOG.keep(key, kept)
     measured.clear()
@@ -480,4 +694,4 @@ def test_processes_share_the_folder(folder):
     assert [process.returncode for process in processes] == [0] * 3
     assert [round(float(result)) for result in results] == [64] * 3
     (file,) = folder.iterdir()
-    assert LOG.find(file.read_text().split()[0])
+    assert LOG.find(file.read_text().split()[1])

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph._util import disk_cache
+from onegraph._util import cache_folder, disk_cache
 from onegraph.native import digests
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -73,7 +73,7 @@ class World:
         self.folder, self.patch, self.rng = folder, monkeypatch, random.Random(seed)
         self.package, self.steps, self.kept = 0, [], 0
         folder.mkdir(parents=True)
-        monkeypatch.setattr(disk_cache, "_chosen", [folder / "cache"])
+        monkeypatch.setattr(cache_folder, "_chosen", [folder / "cache"])
         self.upgrade()
         (folder / "m.onnx").write_bytes(model(2.0))
         for name in ("w.bin", "v.bin", "spare_w.bin", "spare_v.bin", "other_w.bin", "other_v.bin"):

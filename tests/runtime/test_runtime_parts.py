@@ -1802,7 +1802,7 @@ def test_programs_stay_while_they_take_most_bytes(left, stays, monkeypatch):
 
 @pytest.mark.parametrize(("folder", "hashes"), [("f", False), (None, False), ("f", True)])
 def test_programs_are_kept_in_a_folder_by_libraries_that_allow_it(folder, hashes, monkeypatch):
-    monkeypatch.setattr(origin.disk_cache, "get_cache_folder", lambda: folder)
+    monkeypatch.setattr(origin, "get_cache_folder", lambda: folder)
     monkeypatch.setattr(origin, "HASHES_CONSTANTS", hashes)
     assert origin.keeps_programs() is (folder is not None and not hashes)
 

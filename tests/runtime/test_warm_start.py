@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph._util import disk_cache
+from onegraph._util import cache_folder, disk_cache
 from onegraph.arrays.mapped_files import file_of
 from onegraph.native.digests import digest_of
 
@@ -64,7 +64,7 @@ def expected(weights=WEIGHTS):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_cache, "_chosen", [tmp_path / "cache"])
+    monkeypatch.setattr(cache_folder, "_chosen", [tmp_path / "cache"])
     return tmp_path / "cache"
 
 

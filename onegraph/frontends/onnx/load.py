@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._util.cache_folder import get_cache_folder
 from ..._util.collector_pause import CollectorPause
-from ..._util.disk_cache import get_cache_folder
 from ..._util.exact_types import elements, has_type, whole
 from ..._util.late_imports import import_late
 from ..._util.mapped_file import Identity, SourceFiles, identity_of
