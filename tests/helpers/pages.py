@@ -57,7 +57,7 @@ VOLATILE = {
     "a variant of bench": (rf"^(\w.*?)(?: +{TIME}){{3}} +[\d,]+ +{TIME}(?: +(?:[\d.]+|-)){{2}}$", r"\1  TIMES"),
     "the columns of a profile": (r"^ +us +least +share +GFLOP/s +GB/s ", "PROFILE"),
     "a row of a profile": (
-        r"^( *\d+) +[\d.]+ +[\d.]+ +[\d.]+% .*?(?=(?:oneDNN|kernel|reference|view|copy),)",
+        r"^( *\d+) +[\d.,]+ +[\d.,]+ +[\d.]+% .*?(?=(?:oneDNN|kernel|reference|view|copy),)",
         r"\1  TIMES  ",
     ),
     "a time": (TIME, "TIME"),

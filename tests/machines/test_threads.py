@@ -2,10 +2,14 @@
 
 import gc
 import os
+import statistics
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from contextlib import contextmanager
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -391,25 +395,25 @@ def test_threads_stop_spinning_beside_other_programs(policy, seconds, adapts):
 PLACES, FILTER = (4, 14, 14, 32), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 
 
-def of_batch_norm(g, gradient):
-    images = [g.input(name, og.f32, PLACES) for name in ("x", "d")[: 1 + gradient]]
-    vectors = [g.input(name, og.f32, PLACES[3:]) for name in ("mean", "variance", "gamma", "beta")[: 4 - gradient]]
+def of_batch_norm(g, gradient, places=PLACES):
+    images = [g.input(name, og.f32, places) for name in ("x", "d")[: 1 + gradient]]
+    vectors = [g.input(name, og.f32, places[3:]) for name in ("mean", "variance", "gamma", "beta")[: 4 - gradient]]
     attrs = {"epsilon": 1e-3} if gradient else {"epsilon": 1e-3, "momentum": 0.5}
     kind = "BatchNormTrainingBackward" if gradient else "BatchNormForwardTraining"
     return g.op(kind, [*images, *vectors], attrs)
 
 
-def of_weights(g, kind):
-    images = [g.input(name, og.f32, PLACES) for name in "xd"]
+def of_weights(g, kind, places):
+    images = [g.input(name, og.f32, places) for name in "xd"]
     layout = "XIO" if kind.startswith("Convolution") else "XOI"
-    return g.op(kind, images, {**FILTER, "weights_shape": [3, 3, 32, 32], "weights_format": layout})
+    return g.op(kind, images, {**FILTER, "weights_shape": [3, 3, *places[3:], *places[3:]], "weights_format": layout})
 
 
 SPINS = {
-    "BatchNormForwardTraining": lambda g: of_batch_norm(g, False),
-    "BatchNormTrainingBackward": lambda g: of_batch_norm(g, True),
-    "ConvolutionBackwardWeights": lambda g: of_weights(g, "ConvolutionBackwardWeights"),
-    "ConvTransposeBackwardWeights": lambda g: of_weights(g, "ConvTransposeBackwardWeights"),
+    "BatchNormForwardTraining": lambda g, places: of_batch_norm(g, False, places),
+    "BatchNormTrainingBackward": lambda g, places: of_batch_norm(g, True, places),
+    "ConvolutionBackwardWeights": lambda g, places: of_weights(g, "ConvolutionBackwardWeights", places),
+    "ConvTransposeBackwardWeights": lambda g, places: of_weights(g, "ConvTransposeBackwardWeights", places),
 }
 
 
@@ -421,7 +425,7 @@ def test_every_kernel_that_spins_has_a_case():
 @pytest.mark.parametrize("kind", SPINS)
 def test_a_kernel_that_spins_has_a_form_for_one_thread(kind, monkeypatch):
     g = og.Graph()
-    found = SPINS[kind](g)
+    found = SPINS[kind](g, PLACES)
     for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
         g.output(f"y{place}", tensor)
     rng = np.random.default_rng(0)
@@ -456,41 +460,74 @@ def test_steps_keep_a_number_of_threads_that_is_set(threads, adapts):
     assert bool(program.source.alone) is adapts
 
 
-BESIDE = """
-import os, statistics, subprocess, sys, time
-import numpy as np
-import onegraph as og
-g = og.Graph()
-ends = [g.input("x", og.f32, (8, 28, 28, 64)), *(g.input(name, og.f32, (64,)) for name in ("m", "v", "g", "b"))]
-g.output("y", g.op("BatchNormForwardTraining", ends, {"epsilon": 1e-3, "momentum": 0.5}).dst)
-arrays = [np.random.default_rng(0).uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in ends]
-model = g.compile()
-first = model(*arrays)
-others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
-try:
-    end, times = time.monotonic() + 1.5, []
-    while time.monotonic() < end:
-        start = time.perf_counter()
-        found = model(*arrays)
-        times.append(time.perf_counter() - start)
-finally:
-    for other in others:
-        other.kill()
-assert np.allclose(found, first, atol=1e-4)  # one thread adds the numbers in another order
-later = times[len(times) // 2 :]
-print(statistics.median(later) / min(times))
-"""
+@contextmanager
+def busy_processes(count):
+    """Processes with one thread each that never waits."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def pace(kind, count, rounds):
+    """The median time beside busy processes as a multiple of the idle time."""
+    g = og.Graph()
+    found = SPINS[kind](g, (8, 28, 28, 64))
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        g.output(f"y{place}", tensor)
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(0.5, 1.5, tensor.shape).astype(np.float32) for tensor in g.inputs.values()]
+    model = g.compile()
+
+    def first_of(results):
+        return results if isinstance(results, np.ndarray) else results[0]
+
+    first = np.copy(first_of(model(*arrays)))
+
+    def seconds(span):
+        times, end = [], time.monotonic() + span
+        while time.monotonic() < end:
+            start = time.perf_counter()
+            results = model(*arrays)
+            times.append(time.perf_counter() - start)
+        np.testing.assert_allclose(first_of(results), first, rtol=1e-4, atol=1e-3)  # one thread adds in another order
+        return times[len(times) // 3 :]  # before, the executable notices what runs beside it
+
+    ratios = []
+    for _ in range(rounds):
+        idle = statistics.median(seconds(0.4))
+        with busy_processes(count):
+            ratios.append(statistics.mean(seconds(1.2)) / idle)
+    return statistics.median(ratios)
+
+
+def pace_elsewhere(*arguments):
+    """The pace in a process of its own, with two threads."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, __file__, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
 
 
 @pytest.mark.skipif(
     library.RUNTIME != "OpenMP" or len(os.sched_getaffinity(0)) < 2, reason="needs OpenMP and two processors"
 )
 def test_batch_norm_keeps_its_pace_beside_other_programs():
-    # With spinning threads, the median is a time slice, some hundred times the shortest time.
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", BESIDE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    assert float(done.stdout) < 10
+    # With spinning threads, the time is a time slice, some hundred times the idle time.
+    assert pace_elsewhere("BatchNormForwardTraining", 2 * os.cpu_count(), 1) < 20
+
+
+@pytest.mark.skipif(not os.environ.get("ONEGRAPH_STRESS"), reason="needs an idle machine: make stress runs it")
+@pytest.mark.skipif(
+    library.RUNTIME != "OpenMP" or len(os.sched_getaffinity(0)) < 2, reason="needs OpenMP and two processors"
+)
+@pytest.mark.parametrize("kind", SPINS)
+def test_a_kernel_that_spins_takes_twice_its_time_beside_a_busy_process(kind):
+    assert min(pace_elsewhere(kind, 1, 5) for _ in range(3)) < 2.1
 
 
 SCATTERED = """
@@ -521,3 +558,7 @@ def test_kernels_with_one_blocking_for_all_threads_are_created_one_at_a_time():
         op = capi.Op(1, kind, inputs=inputs, outputs=outputs, attrs={**attrs, "weights_format": weights})
         compiled = capi.Partition.from_op(op).compile()
         assert compiled._compilation._is_exclusive is (concerned and kind == "ConvTranspose")
+
+
+if __name__ == "__main__":
+    print(pace(sys.argv[1], *map(int, sys.argv[2:])))
