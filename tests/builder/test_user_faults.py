@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from onegraph import FormatError
+from onegraph import ArgumentError, FormatError
+from onegraph.faults.catalogue import check_names
 from onegraph.faults.ops.added import faults_of_users
-from onegraph.faults.user_faults import read_user_faults
+from onegraph.faults.user_faults import UserFault, read_user_faults
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -93,6 +94,18 @@ def test_condition_of_an_added_fault(tmp_path):
         ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "attrs": {"axis": 1}}]}', "an attribute of ReLU"),
         ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "since": "3"}]}', "a version of oneDNN"),
         ('{"faults": [{"name": "a", "reason": "b", "ops": ["ReLU"], "dtypes": ["half"]}]}', "a list of data types"),
+        ("[1]", "no list of faults"),
+        ('{"faults": {}}', "no list of faults"),
+        ('[{"name": "", "reason": "b", "ops": ["ReLU"]}]', r"faults\[0\].name"),
+        ('[{"name": "a", "reason": 5, "ops": ["ReLU"]}]', r"faults\[0\].reason"),
+        ('[{"name": "a", "reason": "b", "ops": []}]', r"faults\[0\].ops"),
+        ('[{"name": "a", "reason": "b", "ops": {"ReLU": 1}}]', r"faults\[0\].ops"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"], "dtypes": {"f32": 1}}]', "a list of data types"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"], "attrs": 5}]', "a table of attributes"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"], "since": 3.6}]', "a version of oneDNN"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"], "since": "3.6.1"}]', "a version of oneDNN"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"], "since": "3.x"}]', "a version of oneDNN"),
+        ('[{"name": "a", "reason": "b", "ops": ["ReLU"]}, {"name": "a"}]', r"faults\[1\].reason"),
     ],
 )
 def test_mistakes_in_a_file_are_told(tmp_path, text, told):
@@ -100,6 +113,21 @@ def test_mistakes_in_a_file_are_told(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(FormatError, match=told):
         read_user_faults(str(path))
+
+
+def test_every_op_and_data_type_in_either_format(tmp_path):
+    ops, dtypes = [*BASE], [*DataType.__members__]
+    (tmp_path / "a").write_text(json.dumps([{"name": "ours", "reason": "b", "ops": ops, "dtypes": dtypes}]))
+    (tmp_path / "b").write_text('faults = [{name = "ours", reason = "b", ops = ["ReLU"], until = "3.13"}]')
+    found = read_user_faults(f"{tmp_path / 'a'}, -x, ,{tmp_path / 'b'}")
+    whole = UserFault("ours", "b", frozenset(ops), (3, 2), None, frozenset(dtypes), {})
+    assert found.added == (whole, UserFault("ours", "b", frozenset(["ReLU"]), (3, 2), (3, 13), frozenset(), {}))
+    assert found.off == {"x"}
+
+
+def test_name_of_no_fault_beside_any_is_told():
+    with pytest.raises(ArgumentError, match=r"-q_x_z; expected the name of a fault of docs/faults\.md$"):
+        check_names(frozenset(["q_x_z"]))
 
 
 def test_missing_file_is_told():

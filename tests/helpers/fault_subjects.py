@@ -5,15 +5,33 @@ import math
 import onegraph as og
 from onegraph.faults import slow_fusions, slow_strides
 from onegraph.faults.capabilities import CAPABILITIES
+from onegraph.faults.constant_inputs import CONSTANTS, Constants, End, WiredOp
 from onegraph.faults.cpus import CPU_SUPPORT, EVERY_ISA, OnCpu
 from onegraph.faults.depthwise import DEPTHWISE, FAR_PADS, MOST_PADS, Padding
+from onegraph.faults.execution import (
+    NODES,
+    SCRATCH_OF_THE_THREAD,
+    SHARED_BLOCKING,
+    SINGLE_AXES,
+    UNALIGNED,
+    UNPRODUCED_WEIGHTS,
+)
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.leaks import LEAKY
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOPES, SLOW_BROADCAST
+from onegraph.faults.performance import (
+    BIASES,
+    NUMPY,
+    REFERENCE,
+    SHORT_ROWS,
+    SLOPES,
+    SLOW_BROADCAST,
+    SLOW_WEIGHTS,
+    MatMulUse,
+)
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.support import SUPPORT
 from onegraph.faults.use import Fused, Laid, Use
@@ -67,6 +85,13 @@ def laid(graph):
                 yield Laid(op.kind, rank, tensor.shape, tensor.strides, is_read, inside, op.attrs)
 
 
+def wired(graph):
+    """The ops of a graph with their tensors."""
+    ends = {tensor.id: End(tensor.id, tensor.shape) for tensor in graph._tensors}
+    sides = ((op.kind, op.inputs, op.outputs) for op in graph.ops)
+    return tuple(WiredOp(kind, *(tuple(ends[one.id] for one in side) for side in both)) for kind, *both in sides)
+
+
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
     if fault in OF_SINGLE_OPS:
@@ -92,10 +117,25 @@ def subjects(fault, graph):
         ]
     if fault is SLOW_CHANNELS_FIRST:
         return [ChannelsFirst(call, 2**20) for call in calls(graph)]
-    if fault is SLOW_BROADCAST:
+    if fault in (SLOW_BROADCAST, SHORT_ROWS):
         return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
     if fault in slow_strides.TENSORS:
         return [(tensor.shape, tensor.strides) for tensor in graph.inputs.values() if tensor.strides is not None]
+    if fault is SLOW_WEIGHTS:
+        shapes = [tuple(tensor.shape for tensor in op.inputs) for op in graph.ops]
+        return [MatMulUse(*ends, transposed, constant=False) for ends in shapes for transposed in (True, False)]
+    if fault in CONSTANTS or fault in NODES:
+        nodes = wired(graph)
+        constants = frozenset(end.id for end in graph._tensors if end.value is not None)
+        return [Constants(nodes, constants) if fault in CONSTANTS else nodes]
+    if fault in (SCRATCH_OF_THE_THREAD, SHARED_BLOCKING):
+        return [tuple(op.kind for op in graph.ops)]
+    if fault is UNPRODUCED_WEIGHTS:
+        return [tuple((node.kind, *(tuple(end.id for end in ends) for ends in node[1:])) for node in wired(graph))]
+    if fault is SINGLE_AXES:
+        return [tensor.shape for tensor in graph.inputs.values()]
+    if fault is UNALIGNED:
+        return [True, False]
     if fault is ENDLESS_TABLE:
         return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]
     return None

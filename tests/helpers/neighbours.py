@@ -36,6 +36,7 @@ def is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
+@cache
 def bounds_of(fault: Fault) -> list[int]:
     """The numbers in the text of a condition and of the functions that it calls."""
     found, functions, seen = set[int](), [fault.when, fault.certain], set()

@@ -91,9 +91,11 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
 
 def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) -> str:
     """What the tests that run the line of a mutant say."""
-    tests = running(mutant, record["lines"].get(str(Path(mutant.module).relative_to(stage)), {}))  # type: ignore[arg-type]
+    lines: dict[str, list[str]] = record["lines"].get(str(Path(mutant.module).relative_to(stage)), {})  # type: ignore[attr-defined]
+    tests = running(mutant, lines)
     first, found = spread(tests), SURVIVED if tests else "not run"
-    beside = [str(path) for name in OF_CHILDREN.get(stage, ()) for path in files_named(name)]
+    others = OF_CHILDREN.get(stage, ()) if lines else STAGES[stage]  # a module may only make records as it is imported
+    beside = [str(path) for name in others for path in files_named(name)]
     for chosen in (first, beside, [test for test in tests if test not in first][:REST]):
         if chosen and found in (SURVIVED, "not run"):
             seconds = sum(float(record["seconds"].get(test, LONG)) for test in chosen)  # type: ignore[arg-type]

@@ -70,10 +70,12 @@ def _reads_anything(call: Call, begins: Sequence[int] | None = None) -> bool:
 def other_count(call: Call) -> bool:
     """Whether ``same_*`` of a Convolution over the wide side has another number of windows than the narrow side."""
     geometry = convolution_geometry(call)
-    if not call.string("auto_pad").startswith("same_") or geometry is None or None in (geometry.wide, geometry.narrow):
+    if not call.string("auto_pad").startswith("same_") or geometry is None:
         return False
-    sizes = zip(geometry.wide or (), geometry.narrow or (), geometry.strides, strict=True)
-    return any(None not in (wide, narrow) and -(-(wide or 0) // stride) != narrow for wide, narrow, stride in sizes)
+    if geometry.wide is None or geometry.narrow is None:
+        return False
+    sizes = zip(geometry.wide, geometry.narrow, geometry.strides, strict=True)
+    return any(wide is not None and narrow not in (None, -(-wide // stride)) for wide, narrow, stride in sizes)
 
 
 PADDING_OF_BOTH_SIZES = FAULTS.add(
