@@ -10,7 +10,7 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/ke
 # The objects of the C++ sources, for later builds.
 export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
 
-.PHONY: demo test test-long coverage coverage-native conditions guard test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
+.PHONY: demo test test-long coverage coverage-native conditions guard kernels test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
 	lint bench fuzz docs wheel test-wheel release clean
 
 demo: $(VENV)/.examples
@@ -143,6 +143,16 @@ fuzz: $(VENV)/.fuzz
 CASES ?= 5000
 guard: $(VENV)/.dev
 	$(BIN)/python -m tests.guard --cases $(CASES)
+
+# Draws uses of each kernel of the package, on memory between pages that nobody may touch, and compares them with float64:
+# a night on two processors. Prints what ran, and findings with the seeds that show them again.
+# To choose: make kernels KERNELS="softmax attention" CASES=1000 SEED=5000 SHARD=1/4
+KERNELS ?= all
+SEED ?= 0
+SHARD ?= 1/1
+kernels: CASES = 100000
+kernels: $(VENV)/.dev
+	$(BIN)/python -m tests.drawn $(KERNELS) --cases $(CASES) --seed $(SEED) --shard $(SHARD)
 
 lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff check .

@@ -5,7 +5,9 @@ import mmap
 import os
 import subprocess
 import weakref
+from collections import defaultdict
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,21 +43,39 @@ def placed(array):
 
 
 class Guarded:
-    """A copy of an array, with its strides, that ends at a page which nobody may touch, and begins behind zeros."""
+    """A copy of an array, with its strides, between pages that nobody may touch.
+
+    It ends at such a page, or begins behind one. All bytes around its elements are 0xff, which is NaN in every float
+    type. Copies take over the memory of those that are gone.
+    """
 
     _protect = ctypes.CDLL(None).mprotect
+    _free: ClassVar = defaultdict(list)  # memory by its size
 
-    def __init__(self, array):
+    def __init__(self, array, *, at_begin=False):
         low, high = np.lib.array_utils.byte_bounds(array)
         room = -(-(high - low) // mmap.PAGESIZE) * mmap.PAGESIZE
-        memory = mmap.mmap(-1, room + mmap.PAGESIZE)
-        whole = np.frombuffer(memory, np.uint8)
-        assert not self._protect(ctypes.c_void_p(whole.ctypes.data + room), mmap.PAGESIZE, 0)
-        self._before = whole[: room - (high - low)]
-        start = len(self._before) + array.__array_interface__["data"][0] - low
-        self.array = np.ndarray(array.shape, array.dtype, memory, start, array.strides)
+        memory = self._free[room].pop() if self._free[room] else self._new(room)
+        weakref.finalize(self, self._free[room].append, memory)
+        self._around = np.frombuffer(memory, np.uint8, room, mmap.PAGESIZE)
+        self._around[...] = 0xFF
+        start = array.__array_interface__["data"][0] - low + (0 if at_begin else room - (high - low))
+        self.array = np.ndarray(array.shape, array.dtype, self._around, start, array.strides)
         self.array[...] = array
 
-    def is_clean_before(self):
-        """Whether nothing was written before the copy."""
-        return not self._before.any()
+    @classmethod
+    def _new(cls, room):
+        memory = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+        start = np.frombuffer(memory, np.uint8).ctypes.data
+        for page in (start, start + mmap.PAGESIZE + room):
+            assert not cls._protect(ctypes.c_void_p(page), mmap.PAGESIZE, 0)
+        return memory
+
+    def is_clean(self):
+        """Whether all bytes around the elements are as they were."""
+        kept, bits = self.array.copy(), f"u{self.array.itemsize}"
+        if self.array.size:
+            self.array.view(bits)[...] = np.iinfo(bits).max
+        is_clean = bool((self._around == 0xFF).all())
+        self.array[...] = kept
+        return is_clean

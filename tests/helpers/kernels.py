@@ -58,17 +58,35 @@ def plan_of(kernel: CompiledKernel, count: int, *, threads: int = 1, results: in
     return Plan(PlanSource([step], {place: (place, 0) for place in places}, count, threads, {}))
 
 
-def run_compiled(kernel: CompiledKernel, *arrays: np.ndarray, threads: int = 1, results: int = 1) -> None:
+def run_compiled(
+    kernel: CompiledKernel,
+    *arrays: np.ndarray,
+    threads: int = 1,
+    results: int = 1,
+    at_begin: bool = False,
+    over: int | None = None,
+) -> None:
     """Run a compiled kernel on inputs and results, in a plan of one step.
 
-    It gets copies that end at a page which nobody may touch, so that a read or write behind a tensor ends the process.
+    It gets copies between pages that nobody may touch, so that a read or write beside a tensor ends the process.
+
+    Args:
+        kernel: the kernel.
+        arrays: inputs and results; what the kernel has written is copied to those that are writable.
+        threads: number of threads.
+        results: number of results.
+        at_begin: whether the copies begin behind such a page, instead of ending before one.
+        over: the place of the input in whose memory the first result lies.
     """
     plan = plan_of(kernel, len(arrays), threads=threads, results=results)
-    guarded = [Guarded(array) for array in arrays]
+    guarded = [Guarded(array, at_begin=at_begin) for array in arrays]
+    if over is not None:
+        guarded[-results] = guarded[over]
     for place, each in enumerate(guarded):
         plan.bind(place, address_of(each.array))
     plan.run_steps(0, 1)
-    for array, each in zip(arrays, guarded, strict=True):
-        assert each.is_clean_before()
-        if array.flags.writeable:
+    for place, (array, each) in enumerate(zip(arrays, guarded, strict=True)):
+        if array.flags.writeable and place != over:
             array[...] = each.array
+    for each in guarded:
+        assert each.is_clean(), f"{kernel.name} writes beside an array of {each.array.shape}"

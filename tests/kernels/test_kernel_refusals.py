@@ -122,7 +122,7 @@ def run_taken(tell):
             with suppress(OneGraphError):
                 kernel = CompiledKernel(call["kernel"], [tensor(*one) for one in tensors], count, code)
                 kernel.run_once(*[each.array for each in arrays])
-            assert all(each.is_clean_before() for each in arrays)
+            assert all(each.is_clean() for each in arrays)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a crash must not end the tests")

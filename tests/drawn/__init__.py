@@ -1,0 +1,1 @@
+"""Drawn uses of each kernel of the package; ``make kernels`` runs many."""
