@@ -49,6 +49,11 @@ def set_cache_folder(folder: object) -> None:
         raise ArgumentError(f"folder: {str(path)!r} is relative, and the current folder is gone") from None
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder, for this user alone, unless it is there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def is_own(status: os.stat_result) -> bool:
     """Whether a file belongs to this user, and no other one may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .cache_folder import get_cache_folder, is_own
+from .cache_folder import get_cache_folder, is_own, make_folder
 from .drafts import Draft, is_abandoned, is_draft, remove_abandoned
 from .folder_index import INDEX, Records
 from .mapped_file import MappedFile, open_regular
@@ -63,7 +63,7 @@ def keep(key: str, digest: Digest, *data: bytes | memoryview) -> None:
     if folder is None or size > MOST_BYTES:
         return
     with suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         draft = Draft(folder, 0o600)
         name, placed = draft.name, dict[str, str]()
         try:
@@ -118,7 +118,7 @@ def _statuses(folder: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
     found = {}
     for name in names:
         with suppress(OSError):
-            found[name] = os.stat(folder / name, follow_symlinks=False)
+            found[name] = os.stat(folder / name)
     return found
 
 
@@ -140,5 +140,5 @@ def _listed(folder: Path) -> Records:
         for entry in entries:
             if entry.name.endswith(SUFFIX) or is_draft(entry.name):
                 with suppress(OSError):  # another process has removed it
-                    sizes[entry.name] = str(entry.stat(follow_symlinks=False).st_size)
+                    sizes[entry.name] = str(entry.stat().st_size)
     return sizes

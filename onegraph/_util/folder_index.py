@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .cache_folder import get_cache_folder, is_own
+from .cache_folder import get_cache_folder, is_own, make_folder
 from .drafts import Draft, locked, remove_abandoned
 from .fork_safety import new_rlock
 from .mapped_file import open_regular
@@ -36,7 +36,7 @@ class FolderIndex:
         self._lock = new_rlock()
         self._records: dict[str, Records] = {}
         self._is_whole = True
-        self._file: tuple[Path | None, int, bytes] = None, 0, b""  # path, inode and first bytes
+        self._file: tuple[Path, int, bytes] | None = None  # path, inode and first bytes
         self._end = 0  # how many bytes of the file were read
 
     def records(self, kind: str) -> tuple[Records, bool]:
@@ -59,17 +59,14 @@ class FolderIndex:
         """
         size = _append(folder / NAME, _lines({kind: records}))
         if size > MOST_BYTES:
-            self.replace(folder, _newer_half, MOST_BYTES)
+            self.replace(folder, _newer_half)
 
-    def replace(
-        self, folder: Path, changed: Callable[[dict[str, Records]], dict[str, Records]], least: int = -1
-    ) -> None:
+    def replace(self, folder: Path, changed: Callable[[dict[str, Records]], dict[str, Records]]) -> None:
         """Replace the file. What other processes append meanwhile is appended to the new one.
 
         Args:
             folder: of the index.
             changed: the records of the new file, from all texts by kind and key.
-            least: bytes; a file of at most so many is left as it is.
 
         Raises:
             OSError: the file cannot be written.
@@ -79,8 +76,6 @@ class FolderIndex:
             descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
             with open(descriptor, "rb", buffering=0) as old:
                 whole = old.read() if is_own(os.fstat(descriptor)) else b""
-                if len(whole) <= least:
-                    return
                 records: dict[str, Records] = {}
                 _read_lines(whole, records)
                 records.pop(HEAD, None)
@@ -112,9 +107,9 @@ class FolderIndex:
                 if read != self._file or status.st_size < self._end:
                     self._records, self._is_whole, self._file, self._end = {}, True, read, 0
                 file.seek(self._end)
-                whole, end, _ = file.read(2 * MOST_BYTES).rpartition(b"\n")
+                whole, end, _ = file.read().rpartition(b"\n")
         except OSError:
-            self._records, self._is_whole, self._file, self._end = {}, False, (None, 0, b""), 0
+            self._records, self._file = {}, None
             return
         self._is_whole &= _read_lines(whole, self._records)
         self._end += len(whole) + len(end)
@@ -144,7 +139,7 @@ class RecordLog:
         if folder is None or len(text) > MOST_TEXT:
             return
         with suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder)
             self.index.write(folder, self.kind, {key: text})
 
 
