@@ -67,7 +67,7 @@ def run_chunk(kernel: str, first: int, count: int, note: Path) -> None:
         try:
             draw = generator.run(seed)
             found.cases += 1
-            found.paths[draw.path if draw.runs else "not run"] += 1
+            found.paths[draw.path if draw.runs or draw.path else "not run"] += 1
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             found.findings.append(f"{kernel} {seed}: {type(error).__name__} in {where.name}: {error}")

@@ -22,6 +22,10 @@ AGAIN, OVER = 4, 3  # one of so many uses runs with another number of threads, o
 OVERWRITES = {kernel.name for kernel in kernels() if kernel.overwrites}
 
 
+class EmptyRefusedError(Exception):
+    """The kernel refuses a tensor without elements, which no graph gives it."""
+
+
 class Draw:
     """What a generator draws from, and runs its kernel with.
 
@@ -60,9 +64,11 @@ class Draw:
         return int(self.rng.integers(low, high + 1))
 
     def size(self, most: int = 257, least: int = 1) -> int:
-        """A size beside one of vectors in half of the uses, and any small one in the others."""
-        near = [size for size in (0, *SIZES) if least <= size <= most]
-        return self.of(near) if near and self.flag() else self.between(least, min(most, 20))
+        """A size beside one of vectors in half of the uses, and any small one in the others; seldom 0, if it may be."""
+        if least == 0 and self.flag(0.01):
+            return 0
+        near = [size for size in SIZES if least <= size <= most]
+        return self.of(near) if near and self.flag() else self.between(max(least, 1), max(least, min(most, 20)))
 
     def dtype(self) -> str:
         """A floating-point type: f32, bf16 or f16."""
@@ -75,6 +81,16 @@ class Draw:
     def dense(self, shape: Sequence[int], dtype: str = "f32") -> Array:
         """Numbers, some of them special, in dense memory."""
         return dense_array(self.rng, shape, dtype)
+
+    def mild(self, shape: Sequence[int], dtype: str = "f32", *, special: bool = False, size: float = 1.0) -> Array:
+        """Normal numbers of any strides; with ``special``, some NaN, infinities and numbers near 0 among them."""
+        made = placed_array(self.rng, shape, dtype) if self.flag() else np.zeros(shape, TYPES[dtype])
+        made[...] = (self.rng.standard_normal(made.shape) * size).astype(made.dtype)
+        if special and made.size:
+            for _ in range(self.between(1, 4)):
+                place = tuple(int(self.rng.integers(dim)) for dim in made.shape)
+                made[place] = self.of([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40])
+        return made
 
     def fill(self, array: Array) -> Array:
         """Write numbers, some of them special, into an array."""
@@ -102,7 +118,12 @@ class Draw:
         split = len(arrays) - results
         values = values_of(arrays)
         kernel = compiled(self.kernel, values[:split], values[split:], packed(self.kernel, numbers))
-        self.run_kernel(kernel, *arrays, results=results)
+        try:
+            self.run_kernel(kernel, *arrays, results=results)
+        except LibraryRuntimeError:
+            if all(array.size for array in arrays):
+                raise
+            raise EmptyRefusedError from None
 
     def run_kernel(self, kernel: CompiledKernel, *arrays: Array, results: int = 1) -> None:
         """The same for a kernel that the generator has made."""

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .draw import Draw
+from .draw import Draw, EmptyRefusedError
 
 Case = Callable[[Draw], None]
 EACH = 100  # one of so many uses is a graph
@@ -60,7 +60,10 @@ class Generator(NamedTuple):
         draw = Draw(self.kernel, seed)
         is_graph = seed % EACH == EACH - 1 if graph is None else graph
         with np.errstate(all="ignore"):
-            (self.graph if is_graph and self.graph else self.case)(draw)
+            try:
+                (self.graph if is_graph and self.graph else self.case)(draw)
+            except EmptyRefusedError:
+                draw.path = "empty, refused"
         return draw
 
 
