@@ -150,7 +150,7 @@ class Draw:
     def run_graph(self, graph: og.Graph, *given: Mapping[str, Array], **options: Any) -> list[Array]:
         """The results of a graph for the last of several inputs, which may have other sizes than those before.
 
-        Its report must say that a kernel ran, and its program must have this kernel.
+        The program whose report the executable gives must have run this kernel.
         """
         kept, native.LEVEL = native.LEVEL, self.level
         try:
@@ -161,9 +161,7 @@ class Draw:
             native.LEVEL = kept
         steps = [*model._programs.cache.latest().program.source.steps]
         names = {ffi.string(lib.onegraph_kernel_name(step.kernel)).decode() for step in steps if step.kernel}
-        executors = {part.executor for part in model.report().partitions}
         assert self.kernel in names, f"{self}: {names}\n{model.report()}"
-        assert executors & {"kernel", "copy"}, f"{self}\n{model.report()}"
         self.path, self.runs = "graph", self.runs + 1
         return [*found] if isinstance(found, tuple) else [found]
 
