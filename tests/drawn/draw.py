@@ -105,12 +105,12 @@ class Draw:
 
     # How the kernel runs
 
-    def run(self, *arrays: Array, results: int = 1, **numbers: Any) -> None:
+    def run(self, *arrays: Array, results: int = 1, any_threads: bool = True, **numbers: Any) -> None:
         """Run the kernel on inputs and results, between pages that nobody may touch.
 
         It must leave its inputs as they are, and all memory around the tensors. Some uses run again with another number
         of threads, or with the result in the memory of an input where the record of the kernel lets them: the same bits
-        must come.
+        must come. ``any_threads=False``: the bits depend on the number of threads.
         """
         if any(field.name == "level" for field in fields_of(self.kernel)):
             numbers = {"level": self.level, **numbers}
@@ -119,13 +119,13 @@ class Draw:
         values = values_of(arrays)
         kernel = compiled(self.kernel, values[:split], values[split:], packed(self.kernel, numbers))
         try:
-            self.run_kernel(kernel, *arrays, results=results)
+            self.run_kernel(kernel, *arrays, results=results, any_threads=any_threads)
         except LibraryRuntimeError:
             if all(array.size for array in arrays):
                 raise
             raise EmptyRefusedError from None
 
-    def run_kernel(self, kernel: CompiledKernel, *arrays: Array, results: int = 1) -> None:
+    def run_kernel(self, kernel: CompiledKernel, *arrays: Array, results: int = 1, any_threads: bool = True) -> None:
         """The same for a kernel that the generator has made."""
         split = len(arrays) - results
         before = [array.copy() for array in arrays]
@@ -135,9 +135,9 @@ class Draw:
             assert same_bits(arrays[place], before[place]), f"{self}: input {place} is changed"
         ways: list[tuple[int, int | None]] = []
         if not self._ways.integers(AGAIN):
-            ways.append((self.threads % 3 + 1, None))
-        if self.kernel in OVERWRITES and results == 1 and not self._ways.integers(OVER):
-            ways += [(self.threads, place) for place in range(split) if is_alike(arrays[place], arrays[-1])]
+            ways.append((self.threads % 3 + 1 if any_threads else self.threads, None))
+        if self.kernel in OVERWRITES and not self._ways.integers(OVER):
+            ways += [(self.threads, place) for place in range(split) if is_alike(arrays[place], arrays[split])]
         for threads, over in ways:
             again = [*arrays[:split], *[place_of(array) for array in arrays[split:]]]
             for array, first in zip(again[split:], before[split:], strict=True):

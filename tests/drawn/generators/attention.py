@@ -252,7 +252,7 @@ def attention_gradient(draw: Draw) -> None:
     found = [draw.result(array.shape, use.dtype) for array in (use.query, use.key, use.value)]
     draw.said = f"{use.query.shape}, {use.key.shape}, {use.dtype}, {None if mask is None else mask.dtype}, {numbers}"
     draw.path = f"{use.dtype} gradient"
-    draw.run(*ends, *found, results=3, **numbers)
+    draw.run(*ends, *found, results=3, any_threads=False, **numbers)
     query, key, wide = use.query.astype(np.float64), of_heads(use.key, use.group), grad.astype(np.float64)
     known = np.isfinite(logsumexp)[..., None]
     shares = np.where(known, np.exp(at.scores - np.where(known, logsumexp[..., None].astype(np.float64), 0)), 0)

@@ -167,7 +167,8 @@ def code_matrices(draw: Draw) -> None:
     scale = float(f32(draw.of([1.0, 0.25, 0.013])))
     words, operands, tail = drawn_steps(draw, (*dims, rows, columns), rows=False)
     found = np.full((*dims, rows, columns), 77, to)
-    draw.said = f"{src.shape} {src.strides} by {weights.shape} {weights.strides}, {kinds}, {turned=}, {zero}, {weights_zero}, {words}"
+    draw.said = f"{src.shape} {src.strides} by {weights.shape} {weights.strides}, {kinds}, {turned=}"
+    draw.said += f", {zero}, {weights_zero}, {words}"
     draw.path = "turned" if turned else "plain"
     draw.run(
         src, weights, *operands, found,

@@ -10,7 +10,7 @@ import numpy as np
 import onegraph as og
 from onegraph.compiler.packed_weights import window_panels
 from onegraph.opset.convolution_geometry import ConvolutionGeometry
-from tests.helpers.drawn import TYPES, Array, Wanted, sized
+from tests.helpers.drawn import Array, Wanted, sized
 
 from ..draw import Draw
 from ..entry import draws
