@@ -20,6 +20,7 @@ from ..opset.signature import AttrValue
 from .op_outputs import count_outputs, operand_type, result_type
 from .operators import EXACT, ONE_OPERAND, array_of_numbers, contents_like, is_array, op_of, type_of
 from .parts import add_part
+from .quotients import add_floor_of_quotient
 from .signature_cache import signature
 from .tensors import GraphTensors
 from .transaction import adds, atomic
@@ -129,10 +130,8 @@ class OpAdding(GraphTensors):
         """
         like = cast("LogicalTensor", left if has_type(left, LogicalTensor) else right)
         power = real(right) if sign == "**" and like is left else None
-        if power is not None and like.dtype not in EXACT:
+        if power is not None and like.dtype not in EXACT and not like.dtype.is_host:
             return self.square(like) if power == 2 else self.pow(like, beta=power)
-        if sign == "//":
-            return self._floor_of_quotient(left, right, like)
         kind, edition, swapped = op_of(sign, like.dtype)
         if right is None and sign in ONE_OPERAND:
             return cast("LogicalTensor", self.op(kind, [like], edition=edition))
@@ -144,16 +143,15 @@ class OpAdding(GraphTensors):
                 tensors.append(self.constant(contents, dtype=like.dtype))
             else:
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
+        if sign == "**" and tensors[0].dtype is not tensors[1].dtype:  # Pow of ONNX would cut the power to an integer
+            other = tensors[tensors[0] is like]
+            fix = f"g.cast(tensor, dtype=...) converts {other.dtype}"
+            raise ArgumentError(
+                f"{kind}: {other.name} is {other.dtype}; expected {like.dtype}, as {like.name} is; {fix}"
+            )
+        if sign == "//":
+            return add_floor_of_quotient(self.op, *tensors)
         return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
-
-    def _floor_of_quotient(self, left: Any, right: Any, like: LogicalTensor) -> LogicalTensor:
-        """Add the ops of ``left // right``; the host op Divide cuts the fraction of a quotient of integers off."""
-        part: Any = self._operator("%" if like.dtype in EXACT else "/", left, right)
-        if part is NotImplemented:
-            return cast("LogicalTensor", part)
-        kind, operands = ("Divide", [left - part, right]) if like.dtype in EXACT else ("Floor", [part])
-        whole: LogicalTensor = self.op(kind, operands, edition=HOST)
-        return whole
 
     @atomic
     def _part(self, tensor: LogicalTensor, place: object) -> LogicalTensor:
@@ -317,7 +315,10 @@ class OpAdding(GraphTensors):
         if dtype is None and real(value) is not None:  # the check of the op refuses the types
             dtype = next(filter(None, types), None)
         if dtype is None:
-            return self.constant(value) if is_array(value) else None
+            try:
+                return self.constant(value) if is_array(value) else None
+            except ArgumentError as error:
+                raise ArgumentError(f"{label_text}: {error}") from None
         like = next((one for one in known if one is not None and one.dtype is dtype), None)
         if like is None:
             like = LogicalTensor(-1, dtype, None, name="the input")

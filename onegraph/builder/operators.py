@@ -28,6 +28,7 @@ OPS = {
     ">": ("Greater", "legacy-1", False),
     "<": ("Less", "legacy-1", False),
     "%": ("Mod", HOST, False),
+    "//": ("Mod", HOST, False),  # and what rounds the quotient down, of it
     "&": ("BitwiseAnd", HOST, False),
     "|": ("BitwiseOr", HOST, False),
     "^": ("BitwiseXor", HOST, False),
@@ -38,7 +39,7 @@ ONE_OPERAND = frozenset(["~", "abs"])
 OF_BOOLEANS = {"&": "And", "|": "Or", "^": "Xor", "~": "Not"}
 ROUNDED = "/"  # of integers: the host op cuts the fraction off, which the operator of Python does not
 NUMBERS = frozenset(dtype.numpy for dtype in DataType)
-EXACT = frozenset(DataType[name] for name in ("s8", "u8", "s32", "s64", "s4", "u4", "boolean"))
+EXACT = frozenset(dtype for dtype in DataType if np.array(0.5).astype(dtype.numpy).astype(np.float64) != 0.5)
 
 
 def op_of(sign: str, dtype: DataType) -> tuple[str, str, bool]:
@@ -49,7 +50,7 @@ def op_of(sign: str, dtype: DataType) -> tuple[str, str, bool]:
     kind, edition, swapped = OPS[sign]
     if dtype is DataType.boolean and sign in OF_BOOLEANS:
         kind = OF_BOOLEANS[sign]
-    elif sign != ROUNDED and not _has(edition, kind, dtype) and _has(HOST, kind, dtype):
+    elif (sign != ROUNDED or dtype not in EXACT) and not _has(edition, kind, dtype) and _has(HOST, kind, dtype):
         edition = HOST
     return kind, edition, swapped
 
@@ -100,8 +101,8 @@ def contents_like(kind: str, operand: object, like: LogicalTensor) -> Array | No
 
 
 def array_of_numbers(operand: object) -> object:
-    """A number or a list of numbers as an array; another operand as it is."""
-    if not has_type(operand, (bool, int, float, list, tuple)):
+    """A number, of numpy too, or a list of numbers as an array; another operand as it is."""
+    if not has_type(operand, (bool, int, float, list, tuple, np.generic)):
         return operand
     try:
         array = np.asarray(operand)

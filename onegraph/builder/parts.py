@@ -20,8 +20,9 @@ MEANT = "expected integers, slices, ..., None, and at most one tensor or list of
 
 
 class Index(NamedTuple):
-    """What an index takes: slices, then rows by indices, then axes of one number that go, then axes that come."""
+    """What an index takes: cuts, slices, rows by indices, then axes of one number that go, then axes that come."""
 
+    cuts: list[tuple[int, int, int]]  # start, end and axis
     starts: list[int]
     ends: list[int]
     axes: list[int]
@@ -32,7 +33,7 @@ class Index(NamedTuple):
 
 
 def add_part(op: Callable[..., Any], tensor: LogicalTensor, place: object) -> LogicalTensor:
-    """Add the ops that take ``tensor[place]``: at most one Slice, then Gathers, a Squeeze and an Unsqueeze.
+    """Add the ops that take ``tensor[place]``: at most two Slices, then Gathers, a Squeeze and an Unsqueeze.
 
     Args:
         op: the method of the graph that adds an op.
@@ -43,6 +44,8 @@ def add_part(op: Callable[..., Any], tensor: LogicalTensor, place: object) -> Lo
         ArgumentError: the index is none that ops compute.
     """
     index = index_of(tensor, place)
+    if index.cuts:
+        tensor = op("Slice", [tensor, *np.array(index.cuts, np.int64).T], edition=HOST)
     if index.axes:
         bounds = [np.array(one, np.int64) for one in (index.starts, index.ends, index.axes, index.steps)]
         tensor = op("Slice", [tensor, *bounds], edition=HOST)
@@ -71,7 +74,7 @@ def index_of(tensor: LogicalTensor, place: object) -> Index:
     rest = [slice(None)] * (len(tensor.shape) - taking)
     at = next((number for number, item in enumerate(items) if item is Ellipsis), len(items))
     items[at : at + 1] = rest
-    part = Index([], [], [], [], [], [], [])
+    part = Index([], [], [], [], [], [], [], [])
     listed = False
     axis = end = 0  # of the tensor, and of the result
     for item in items:
@@ -120,11 +123,14 @@ def _take_slice(part: Index, tensor: LogicalTensor, place: object, axis: int, it
         return
     step = step or 1
     first, last = (0, LAST) if step > 0 else (LAST, -LAST)
+    if step < 0 and start is not None and start < -1:  # Slice would begin with element 0 where numpy takes none
+        part.cuts.append((0 if stop is None else stop + 1 or LAST, start + 1, axis))
+        start = stop = None
     _add(part, axis, first if start is None else start, last if stop is None else stop, step)
 
 
 def _add(part: Index, axis: int, start: int, end: int, step: int) -> None:
-    for numbers, number in zip(part[:4], (start, end, axis, step), strict=True):
+    for numbers, number in zip(part[1:5], (start, end, axis, step), strict=True):
         numbers.append(number)
 
 

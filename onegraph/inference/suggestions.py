@@ -26,7 +26,7 @@ ELSEWHERE = {"dim": ("axis", "axes"), "padding": ("pads_begin",), "perm": ("orde
 # Ops of the specification: the host op that computes the same under another name; and how its method is called.
 HOST_FORMS = {"TypeCast": "Cast", "Select": "Where", "StaticReshape": "Reshape", "StaticTranspose": "Transpose"}
 CALLS = {"Cast": "g.cast(tensor, dtype=...)", "Where": "g.where(cond, src_0, src_1)"}
-WHOLE = frozenset(["s8", "u8", "s32", "s64", "boolean"])
+CASTED = frozenset(["s8", "u8", "s32", "s64", "boolean"]) | {dtype.value for dtype in DataType if dtype.is_host}
 SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories with lists of one element for each axis
 
 
@@ -148,13 +148,14 @@ def other_form(
     hosted = None if schema is None else edition_named(HOST).schema(HOST_FORMS.get(schema.kind, schema.kind))
     if hosted is not None and chosen.name != HOST:
         types = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
-        if len(wrong) == len(violations) and typing_of(HOST, hosted.kind, types, ())[0]:
+        spread = [one for one in violations if hosted.kind == "Where" and one.where == "cond" and one not in wrong]
+        if len(wrong) + len(spread) == len(violations) and wrong and typing_of(HOST, hosted.kind, types, ())[0]:
             names = " and ".join(sorted({str(dtype) for dtype in types if dtype is not None}))
             return f"the host op {hosted.kind} takes {names}: {CALLS.get(hosted.kind) or _host_call(hosted)}"
-        if hosted.kind == "Where" and any(one.where == "cond" for one in violations) and not wrong:
+        if spread and not wrong:
             return f"the host op Where broadcasts all of its inputs: {CALLS['Where']}"
-    whole = [one.given for one in wrong if str(one.given) in WHOLE]
-    return f"g.cast(tensor, dtype=...) converts {whole[0]} to another data type" if whole else ""
+    casted = [one.given for one in wrong if str(one.given) in CASTED]
+    return f"g.cast(tensor, dtype=...) converts {casted[0]} to another data type" if casted else ""
 
 
 def _host_call(schema: Schema) -> str:

@@ -211,7 +211,7 @@ def test_rejects_a_tensor_of_another_graph(g):
     [
         (
             lambda g, a: g.op("ReLU", [np.zeros(3)]),
-            "no logical tensor has the data type float64; convert the array with .astype(np.float32)",
+            "ReLU: src: no logical tensor has the data type float64; convert the array with .astype(np.float32)",
         ),
         (
             lambda g, a: g.add(a, np.full(4, 1e300)),

@@ -51,6 +51,15 @@ def error_of(kind: str, data: bytes) -> str:
         return traceback.format_exc()
 
 
+def shown(kind: str, data: bytes) -> str:
+    """A shorter input that goes wrong in the same way, if the kind has a function for it."""
+    try:
+        shorten = getattr(KINDS[kind].functions, "shown", None)
+        return "" if shorten is None else str(shorten(data))
+    except Exception:
+        return traceback.format_exc()
+
+
 def main(kind: str, first: int, count: int, keeps: bool, folder: Path = FOUND) -> None:
     """Try the changed inputs of the seeds; print each seed before it, and the findings."""
     faulthandler.enable()
@@ -66,7 +75,7 @@ def main(kind: str, first: int, count: int, keeps: bool, folder: Path = FOUND) -
         ways = branches.reached(lambda data=data, found=found: found.append(error_of(kind, data)))  # type: ignore[misc]
         signal.alarm(0)
         if found[0]:
-            print(f"FAIL {seed}\n{found[0]}", flush=True)
+            print(f"FAIL {seed}\n{found[0]}\n{shown(kind, data)}", flush=True)
         elif ways - known and len(data) <= LARGEST:
             known |= ways
             population.append(data)

@@ -1,7 +1,8 @@
 """The kinds of inputs that the corpus has, each with the module that replays and changes them.
 
 A module has ``replay(data)``, which returns what goes wrong, ``changed(population, seed)``, which makes another input,
-and perhaps ``originals()``, inputs besides those of the corpus. It is imported where it is needed: nothing may import
+and perhaps ``originals()``, inputs besides those of the corpus, and ``shown(data)``, a shorter input that goes wrong in
+the same way, as a person reads it. It is imported where it is needed: nothing may import
 the package before its branches are marked.
 """
 
@@ -37,6 +38,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "graphs": Kind(".json", "differ"),
+    "expressions": Kind(".json", "expressions"),
     "onnx": Kind(".onnx", "onnx_models", "onnx"),
     "files": Kind("", "one_input"),
     "capi": Kind(".json", "capi_calls"),
