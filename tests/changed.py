@@ -17,7 +17,7 @@ CSRC = ROOT / "onegraph" / "native" / "csrc"
 MOST = 4  # sources, whose compilation with sanitizers takes a minute
 REGISTERED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
 OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py")  # for sources without a kernel
-DRAWN = "tests/kernels/test_drawn_kernels.py"  # draws uses of each kernel of elementwise.cpp
+DRAWN = "tests/kernels/test_drawn.py"  # draws uses of each kernel of elementwise.cpp
 MAIN = ("origin/HEAD", "origin/main", "main")
 
 

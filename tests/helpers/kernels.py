@@ -9,7 +9,7 @@ import numpy as np
 from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.codes import KERNELS as ON_CODES
 from onegraph.compiler.kernels.elementwise import KERNELS as ELEMENTWISE
-from onegraph.compiler.kernels.kernel import SPREADS, refusal
+from onegraph.compiler.kernels.kernel import refusal
 from onegraph.compiler.kernels.native import CompiledKernel, Numbers, compiled, packed
 from onegraph.compiler.kernels.registry import named
 from onegraph.compiler.steps import CompiledStep
@@ -18,15 +18,7 @@ from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.runtime.plan import Plan, PlanSource
 from tests.guard.memory import Guarded
 
-# Elementwise kernels of which no uses are drawn, and why; test_drawn_kernels.py draws uses of all others.
-NOT_DRAWN = {
-    **{kernel.name: "has operands of two other shapes" for kernel in ELEMENTWISE if kernel.reason == SPREADS},
-    "keep_nan": "changes what the library computed",
-    "prelu": "has slopes of another shape",
-    "prelu_backward_src": "computes a part of an op",
-    "prelu_backward_slope": "computes a part of an op",
-}
-DRAWN = [kernel.name for kernel in ELEMENTWISE if kernel.name not in NOT_DRAWN]
+DRAWN = [kernel.name for kernel in ELEMENTWISE]  # kernels that need no file of tests: test_drawn.py draws their uses
 
 
 def values_of(arrays: Sequence[np.ndarray]) -> list[Value]:

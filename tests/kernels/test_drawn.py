@@ -1,6 +1,5 @@
 """Some drawn uses of each kernel of the package; ``make kernels`` runs many."""
 
-
 import numpy as np
 import pytest
 from conftest import draws

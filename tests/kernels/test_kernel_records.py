@@ -58,7 +58,7 @@ def homes_in_python():
 
 def names_in_tests():
     """The names that the files of tests list as TESTED_KERNELS, and those whose uses are drawn, with the files."""
-    yield from ((name, "test_drawn_kernels.py") for name in DRAWN)
+    yield from ((name, "test_drawn.py") for name in DRAWN)
     for path in TESTS.glob("*/test_*.py"):
         text = path.read_text()
         if path != Path(__file__) and "\nTESTED_KERNELS = " in text:
