@@ -17,7 +17,7 @@ CSRC = ROOT / "onegraph" / "native" / "csrc"
 MOST = 4  # sources, whose compilation with sanitizers takes a minute
 REGISTERED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
 OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py")  # for sources without a kernel
-DRAWN = "tests/kernels/test_drawn.py"  # draws uses of each kernel of elementwise.cpp
+DRAWN = "tests/kernels/test_drawn.py"  # draws uses of each kernel
 MAIN = ("origin/HEAD", "origin/main", "main")
 
 
@@ -76,7 +76,7 @@ def sources(names: set[str], most: int = MOST) -> list[Path]:
 def tests(changed: list[Path]) -> list[str]:
     """The files of tests of the kernels that sources register."""
     kernels = {kernel for path in changed for kernel in REGISTERED.findall(path.read_text())}
-    found = {DRAWN for path in changed if path.stem == "elementwise"}
+    found = {DRAWN} if kernels else set()
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if tested := re.search(r"^TESTED_KERNELS = \((.*?)\)", path.read_text(), flags=re.MULTILINE | re.DOTALL):
             found |= {str(path.relative_to(ROOT))} if kernels & {*re.findall(r'"(\w+)"', tested[1])} else set()

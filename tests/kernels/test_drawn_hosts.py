@@ -1,4 +1,4 @@
-"""Kernels of host ops for language models and learned tables, on drawn sizes, contents, attributes and threads.
+"""Kernels of host ops for learned tables, on drawn sizes, contents, attributes and threads.
 
 The report proves that the kernel ran, or the kernel is called itself; the oracle computes in float64, or in a loop.
 """
@@ -13,14 +13,10 @@ import pytest
 from conftest import draws
 from helpers.drawn import near_size
 from helpers.host_cases import HostCase, graph_of
-from kernels import test_coded_attention as coded
-from kernels import test_linear_attention as linear
-from kernels import test_packed_experts as experts
 
 from onegraph import reference
-from onegraph.compiler.kernels import attention, native
+from onegraph.compiler.kernels import native
 from onegraph.opset.host.learned import OPPOSITES, TRANSFORMS
-from tests.helpers.kernels import run
 
 pytestmark = pytest.mark.library
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40)
@@ -42,64 +38,6 @@ def run_case(rng, monkeypatch, case):
     assert [part.executor for part in model.report().partitions] == ["kernel"], model.report()
     found, wanted = model(**given), reference.run(g, given)
     return found if isinstance(found, tuple) else (found,), [*wanted.values()]
-
-
-def linear_attention(rng, monkeypatch, said):
-    batch, tokens, heads, queries = (int(rng.integers(1, most)) for most in (4, 8, 5, 4))
-    size, depth = near_size(rng, 65), near_size(rng)
-    decays, rates = [(None, None), (1, None), (size, 1), (1, heads)][rng.integers(4)]
-    monkeypatch.setattr(linear, "RNG", rng)
-    arrays = linear.operands(batch, tokens, heads, queries, size, depth, decays, rates)
-    share = float(rng.choice([0, 0, 0.02]))
-    arrays = [None if array is None else with_special(rng, array, share) for array in arrays]
-    founds, _ = run_case(rng, monkeypatch, HostCase("LinearAttention", arrays, []))
-    for found, wanted in zip(founds, linear.attended(*arrays), strict=True):
-        most = np.abs(wanted[np.isfinite(wanted)]).max(initial=1)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * most, err_msg=said)
-
-
-def packed_experts(rng, monkeypatch, said):
-    monkeypatch.setattr(experts, "DEPTH", int(rng.choice([1, 2, 3, 30, 32, 34, 62, 64, 66, 254, 256, 258])))
-    monkeypatch.setattr(experts, "EXPERTS", int(rng.integers(1, 6)))
-    coding, group = str(rng.choice([*experts.LIMITS])), int(rng.choice([0, 16, 32, 128]))
-    own = experts.Experts(coding, group, bool(rng.integers(2)), int(rng.integers(2**30)), near_size(rng))
-    rows, each = int(rng.choice([1, 2, 7, 16, 17, 40])), int(rng.integers(1, 4))
-    places = rng.integers(-1, experts.EXPERTS + 1, (rows, each)).astype(rng.choice([np.int32, np.int64]))
-    shape = (rows, experts.DEPTH) if rng.integers(2) else (rows, each, experts.DEPTH)
-    src = rng.standard_normal(shape).astype(np.float32)
-    found = own.run(src, places, level=int(rng.integers(0, 5)), threads=threads_of(rng))
-    wanted = own.exact(src, places)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-6 * np.abs(wanted).max(initial=1), err_msg=said)
-
-
-def coded_attention(rng, monkeypatch, said):
-    monkeypatch.setattr(coded, "RNG", rng)
-    own, batch, dtype = int(rng.integers(1, 4)), int(rng.integers(1, 3)), rng.choice([np.int8, np.uint8])
-    queries, keys, size, value_size = (near_size(rng, most) for most in (17, 257, 65, 65))
-    query = rng.standard_normal((batch, own * int(rng.choice([1, 2, 4])), queries, size)).astype(np.float32)
-    codes, numbers, real = [], [], []
-    for width in (size, value_size):
-        array = coded.codes(dtype, (batch, own, keys, width))
-        if rng.integers(2):
-            array = np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
-        axes = [*coded.SCALES.values()][rng.integers(len(coded.SCALES))]
-        scale, zero = coded.parameters(array.shape, axes, rng.choice([np.int32, np.int8]))
-        codes.append(array)
-        numbers += [scale, zero]
-        real.append((array - 1.0 * zero) * scale)
-    causal, past = bool(rng.integers(2)), max(keys - queries, 0)
-    window = int(rng.choice([0, 3, 20])) if causal else 0
-    behind = np.arange(queries)[:, None] + past - np.arange(keys)
-    hidden = causal & ((behind < 0) | (window > 0) & (behind >= window))
-    hidden = np.broadcast_to(hidden, (*query.shape[:3], keys))
-    out = np.full((*query.shape[:3], value_size), np.nan, np.float32)
-    flags = {"backward": 0, "mask": 0, "lengths": 0, "plain": 0, "causal": causal, "past": past * causal}
-    level = int(rng.integers(0, 4))
-    run("attention", query, *codes, *numbers, out, scale=0.0625, level=level, threads=threads_of(rng), window=window,
-        **flags, **attention.PLAIN)  # fmt: skip
-    sees = ~hidden.all(-1)
-    coded.assert_near(out[sees], coded.exact(query, *real, 0.0625, hidden)[sees])
-    assert not out[~sees].any(), said
 
 
 def classify(rng, monkeypatch, said):
@@ -146,9 +84,7 @@ def count_tuples(rng, monkeypatch, said):
     np.testing.assert_array_equal(found, wanted, err_msg=said)
 
 
-KERNELS = {
-    one.__name__: one for one in (linear_attention, packed_experts, coded_attention, classify, find_keys, count_tuples)
-}
+KERNELS = {one.__name__: one for one in (classify, find_keys, count_tuples)}
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,4 +1,4 @@
-"""Kernels of pools, resizing, products, convolutions and norms on drawn sizes, layouts, contents and threads.
+"""Kernels of pools, resizing and norms on drawn sizes, layouts, contents and threads.
 
 Each is compared with its definition in float64. The report of models of open sizes proves that the kernels run there.
 """
@@ -21,10 +21,8 @@ from onegraph.compiler.kernels.kernel import COMPILED_ANEW
 from onegraph.compiler.kernels.native import compiled, packed, tensor_of
 from onegraph.compiler.kernels.panel_convolution import FOR_WINDOWS
 from onegraph.compiler.kernels.panel_product import FOR_SIZES
-from onegraph.compiler.packed_weights import panels_of, window_panels
 from onegraph.errors import LibraryRuntimeError
 from onegraph.native.library import HASHES_CONSTANTS, ffi, lib
-from onegraph.opset.convolution_geometry import ConvolutionGeometry
 from onegraph.opset.dtypes import DataType
 from tests.guard.memory import placed
 
@@ -132,129 +130,6 @@ def interpolate(rng, said):
         sizes = sizes.take(first, axis) + sizes.take(second, axis)
     run("interpolate", src, found, threads=threads_of(rng), channels=place, linear=is_linear)
     Wanted(wide, 8 * ULP * sizes, sizes).check(np.moveaxis(found, place, 1), f"{said}: {src.shape} to {results}")
-
-
-@kernel
-def panel_matrices(rng, said):
-    rows, depth, columns = (near_size(rng) if rng.integers(2) else int(rng.integers(1, 20)) for _ in range(3))
-    if rng.random() < 0.1:
-        depth = 512  # rows that share few sets of a cache
-    dims = rng.integers(1, 4, int(rng.integers(0, 3))).tolist() if rows * columns < 4000 else []
-    turned_src, turned = bool(rng.integers(2)), bool(rng.integers(2))
-
-    def operand(height, width, is_turned):
-        own = [1 if rng.random() < 0.3 else dim for dim in dims][int(rng.integers(0, len(dims) + 1)) :]
-        array = dense_array(rng, (*own, *((width, height) if is_turned else (height, width))))
-        return array, (array.swapaxes(-1, -2) if is_turned else array).astype(np.float64)
-
-    (src, left), (weights, right) = operand(rows, depth, turned_src), operand(depth, columns, turned)
-    found = placed(np.full((*dims, rows, columns), np.nan, np.float32))
-    with np.errstate(all="ignore"):
-        result, sizes = (
-            np.broadcast_to(left @ right, found.shape),
-            np.broadcast_to(sized(left) @ sized(right), found.shape),
-        )
-    level = int(rng.integers(0, 3))
-    run(
-        "panel_matrices",
-        src,
-        weights,
-        found,
-        threads=threads_of(rng),
-        turned_src=turned_src,
-        turned=turned,
-        level=level,
-    )
-    text = f"{said}: {src.shape} by {weights.shape}, {turned_src}, {turned}, level {level}"
-    Wanted(result, ULP * (depth + 4) * sizes, sizes).check(found, text)
-
-
-@kernel
-def panel_product(rng, said):
-    rows, depth, columns = (near_size(rng) if rng.integers(2) else int(rng.integers(1, 20)) for _ in range(3))
-    depth = 512 if rng.random() < 0.1 else depth
-    src, weights, bias = (dense_array(rng, shape) for shape in ((rows, depth), (depth, columns), (columns,)))
-    has_bias, level = bool(rng.integers(2)), int(rng.integers(0, 3))
-    found = placed(np.full((rows, columns), np.nan, np.float32))
-    with np.errstate(all="ignore"):
-        result = src.astype(np.float64) @ weights.astype(np.float64)
-        sizes = sized(src.astype(np.float64)) @ sized(weights.astype(np.float64))
-        result, sizes = (result + bias, sizes + sized(bias)) if has_bias else (result, sizes)
-    ends = [src, placed(panels_of(weights, False)), *([bias] if has_bias else [])]
-    run("panel_product", *ends, found, threads=threads_of(rng), bias=has_bias, level=level)
-    text = f"{said}: {rows}, {depth}, {columns}, level {level}"
-    Wanted(result, ULP * (depth + 4) * sizes, sizes).check(found, text)
-
-
-@kernel
-def panel_convolution(rng, said):
-    axes, is_turned = int(rng.integers(1, 4)), bool(rng.integers(2))
-    groups = int(rng.choice([1, 1, 2, 3]))
-    channels, columns = (near_size(rng, 65) if rng.random() < 0.5 else int(rng.integers(1, 20)) for _ in range(2))
-    if is_depthwise := rng.random() < 0.3:
-        groups, channels, columns = max(near_size(rng), 2), 1, 1
-    size = [int(n) for n in rng.integers(1, 8, axes)]
-    if rng.random() < 0.3 and channels * groups < 70:
-        size[int(rng.integers(axes))] = near_size(rng, 65)
-    windows = [windows_of(rng, n, most=4) for n in size]
-    taps, strides, steps, begins, ends = (list(part) for part in zip(*windows, strict=True))
-    if is_turned:
-        ends = [min(one, tap - 1) for one, tap in zip(ends, taps, strict=True)]
-        begins = [min(one, tap - 1) for one, tap in zip(begins, taps, strict=True)]
-        results = [
-            (n - 1) * by + (tap - 1) * step + 1 - a - b
-            for n, by, tap, step, a, b in zip(size, strides, taps, steps, begins, ends, strict=True)
-        ]
-        results = [one + int(rng.integers(0, by)) for one, by in zip(results, strides, strict=True)]
-    else:
-        results = [
-            (n + a + b - (tap - 1) * step - 1) // by + 1
-            for n, by, tap, step, a, b in zip(size, strides, taps, steps, begins, ends, strict=True)
-        ]
-    if min(results) < 1:
-        return
-    images = int(rng.integers(1, 4))
-    src, bias = dense_array(rng, (images, *size, channels * groups)), dense_array(rng, (columns * groups,))
-    weights = dense_array(rng, (*((channels * groups, columns) if is_turned else (columns * groups, channels)), *taps))
-    if not is_depthwise:  # others stay with the library
-        weights[~np.isfinite(weights)] = 0
-    has_bias, slope, level = bool(rng.integers(2)), float(rng.choice([1, 0, 0.25])), int(rng.integers(0, 3))
-    found = placed(np.full((images, *results, columns * groups), np.nan, np.float32))
-    wide, factors = src.astype(np.float64), weights.astype(np.float64)
-    sums = np.zeros((2, *found.shape))  # of products, and of their sizes
-    reach = [[*places(n, m, *rest)] for n, m, *rest in
-             (zip(results, size, taps, strides, steps, begins, strict=True) if is_turned else
-              zip(size, results, taps, strides, steps, begins, strict=True))]  # fmt: skip
-    with np.errstate(all="ignore"):
-        for tap in np.ndindex(*taps):
-            chosen = [reach[axis][number] for axis, number in enumerate(tap)]
-            if is_turned:
-                chosen = [(to, at) for at, to in chosen]
-            for group in range(groups):
-                ins, outs = (range(group * n, (group + 1) * n) for n in (channels, columns))
-                at = np.ix_(range(images), *(place for _, place in chosen), ins)
-                to = np.ix_(range(images), *(place for place, _ in chosen), outs)
-                matrix = (
-                    factors[(np.array(ins), slice(None), *tap)]
-                    if is_turned
-                    else factors[(np.array(outs), slice(None), *tap)].T
-                )
-                for number, change in enumerate((lambda x: x, sized)):
-                    sums[number][to] += change(wide[at]) @ change(matrix)
-        result, sizes = sums
-        result, sizes = (result + bias, sizes + sized(bias)) if has_bias else (result, sizes)
-        result = np.where(result < 0, result * slope if slope else 0.0, result)
-    geometry = ConvolutionGeometry(
-        is_turned, groups, "NXC", "IOX" if is_turned else "OIX", *[None] * 6,
-        tuple(strides), tuple(steps), tuple(begins), tuple(ends), (0,) * axes)  # fmt: skip
-    given = [src, placed(window_panels(weights, geometry)), *([bias] if has_bias else [])]
-    numbers = [number for each in zip(taps, strides, steps, begins, strict=True) for number in each]
-    run("panel_convolution", *given, found, threads=threads_of(rng), transposed=is_turned, groups=groups, bias=has_bias,
-        slope=slope, level=level, windows=numbers)  # fmt: skip
-    text = (
-        f"{said}: {src.shape}, {weights.shape}, {windows}, {is_turned}, {groups} groups, level {level}, slope {slope}"
-    )
-    Wanted(result, ULP * (channels * np.prod(taps) + 4) * sizes, sizes).check(found, text)
 
 
 def norm(rng, said, *, is_centered):
@@ -365,7 +240,7 @@ def open_kernels(rng, said):
 @pytest.mark.parametrize("name", KERNELS)
 def test_drawn_uses_are_right(name):
     with np.errstate(all="ignore"):
-        for seed in range(draws(12 if name == "panel_convolution" else 40, 1000)):
+        for seed in range(draws(40, 1000)):
             KERNELS[name](np.random.default_rng(crc32(f"{name} {seed}".encode())), f"{name} {seed}")
 
 

@@ -193,11 +193,11 @@ def check_graph(draw: Draw, build: Any, shape: tuple[int | None, ...], sizes: li
 
 @draws("code_product", graph=True)
 def code_product_in_a_graph(draw: Draw) -> None:
-    sizes = [(2, 3), (3, 5), (2, draw.size(33)), (draw.between(1, 3), draw.size(65, 2))]
+    sizes = [(2, 3), (3, 5), (2, draw.size(33)), (draw.between(4, 5), draw.size(65, 2))]
     check_graph(draw, code_products.a_product, (None, None, 48), sizes)
 
 
 @draws("code_matrices", graph=True)
 def code_matrices_in_a_graph(draw: Draw) -> None:
-    sizes = [(2, 3), (3, 5), (2, draw.size(33)), (draw.between(1, 3), draw.size(65, 2))]
+    sizes = [(2, 3), (3, 5), (2, draw.size(33)), (draw.between(4, 5), draw.size(65, 2))]
     check_graph(draw, code_products.a_product_of_results, (None, None, 48), sizes)
