@@ -57,7 +57,10 @@ class DataGraph(Rewriting):
     def _with_variables_of(self: AnyGraph, source: DataGraph) -> AnyGraph:
         """This graph, in which inputs and outputs are variables and their next values as in ``source``."""
         self._initial = {name: array for name, array in source._initial.items() if name in self._inputs}
-        self._next = {name: output for name, output in source._next.items() if output in self._outputs}
+        left = ((name, output) for name, output in source._next.items() if name in self._initial)
+        self._next = {name: output for name, output in left if output in self._outputs}
+        lost = {*source._next.values()} - {*self._next.values()}  # of variables that have become constants
+        self._outputs = {name: tensor for name, tensor in self._outputs.items() if name not in lost}
         return self
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import Edition, base_of
 from ..opset.schema import Schema, TensorType
-from ..opset.signature import AttrValue
+from ..opset.signature import AttrValue, Port
 from .operators import EXACT
 
 
@@ -90,25 +90,24 @@ def output_dtypes(
     for port, options in zip(schema.outputs, choices, strict=False):
         dtype = options[0] if len(options) == 1 else first if wanted is None else wanted
         if dtype not in options:
-            raise _dtype_error(chosen, schema, port.name, options, wanted)
+            raise _dtype_error(chosen, schema, port, options, wanted)
         assert dtype is not None
         dtypes.append(dtype)
     # If every output has only one choice, dtype= is still accepted when it names that choice.
     if wanted is not None and choices and wanted not in dtypes:
-        raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
+        raise _dtype_error(chosen, schema, schema.outputs[0], choices[0], wanted)
     return dtypes
 
 
 def _dtype_error(
-    chosen: Edition, schema: Schema, port: str, options: Sequence[DataType], wanted: DataType | None
+    chosen: Edition, schema: Schema, port: Port, options: Sequence[DataType], wanted: DataType | None
 ) -> SpecError:
     noted = Violations(chosen, schema.kind)
     noted.page = chosen.page(schema)
     wanted_text = "not given" if wanted is None else wanted
     choices = ", ".join(map(str, options))
-    expected = f"one of {choices} for {port}" if len(options) > 1 else f"{choices} for {port}"
-    variable = next(output.type for output in schema.outputs if output.name == port)
-    same = [source.name for source in schema.inputs if source.type == variable]
+    expected = f"one of {choices} for {port.name}" if len(options) > 1 else f"{choices} for {port.name}"
+    same = [source.name for source in schema.inputs if source.type == port.type]
     expected += f", the data type of {', '.join(same)}" if same and len(options) == 1 else ""
     noted.add("output_data_type", "dtype", wanted_text, expected)
     return SpecError(noted.violations)

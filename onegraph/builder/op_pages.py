@@ -86,7 +86,7 @@ def _rules(schema: Schema) -> tuple[Rule, ...]:
 
 
 def _first_line(rule: Rule) -> str:
-    return (rule.__doc__ or "").strip().splitlines()[0]
+    return str(rule.__doc__).strip().splitlines()[0]
 
 
 def _allowed(attribute: Attribute) -> str:

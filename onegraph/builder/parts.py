@@ -101,7 +101,8 @@ def index_of(tensor: LogicalTensor, place: object) -> Index:
 
 
 def _take_one(part: Index, tensor: LogicalTensor, place: object, axis: int, number: int) -> None:
-    size = None if tensor.shape is None else tensor.shape[axis]
+    assert tensor.shape is not None
+    size = tensor.shape[axis]
     if size is not None and not -size <= number < size:
         raise _refused(tensor, place, f"expected an index from {-size} to {size - 1} along axis {axis}")
     if size is None:  # a slice beyond the axis would be empty; Gather refuses such an index in the run

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._util.exact_types import elements, has_type
 from ..errors import ArgumentError, shown
-from ..ir.op import LogicalTensor, Op, schema_of
+from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.kinds import base_kinds, host_kinds
 from ..opset.shapes import compatible, show
 from ..opset.traits import Trait
@@ -124,7 +124,7 @@ class _GraphPattern:
 
     def replacement(self, graph: Rewriting, op: Op) -> LogicalTensor | None:
         """What takes the place of the result of an op; None if the pattern does not match there."""
-        if op.kind != self.last.kind or len(op.outputs) != 1:
+        if len(op.outputs) != 1:
             return None
         bound = next(self._op(uses_of(graph).producers, self.last, op, {}), None)
         return None if bound is None else self._made(graph, dict(bound))
@@ -141,7 +141,8 @@ class _GraphPattern:
         for op in self.added:
             inputs = [tensor(input_) for input_ in op.inputs]
             names = [port.name for port in schema_of(op).outputs[: len(op.outputs)]]
-            made = graph.op(op.kind, inputs, dict(op.attrs), dtype=_dtype_of(op), outputs=names, edition=op.edition)
+            dtype = op.outputs[0].dtype
+            made = graph.op(op.kind, inputs, dict(op.attrs), dtype=dtype, outputs=names, edition=op.edition)
             several = elements(made)
             results = [made] if several is None else several
             bound.update(zip([output.id for output in op.outputs], results, strict=True))
@@ -189,7 +190,7 @@ class _GraphPattern:
             if fits and (candidate.constant or self.inputs[own.id] not in self.graph.constant_inputs):
                 yield {**bound, own.id: candidate}
         elif own.value is not None:
-            if _equal(own, candidate):
+            if _equal(own, own.value, candidate):
                 yield {**bound, own.id: candidate}
         else:
             maker, place = self.uses.producers[own.id], producers.get(candidate.id)
@@ -207,10 +208,10 @@ def _is_narrower(tensor: LogicalTensor, pattern: LogicalTensor) -> bool:
     )
 
 
-def _equal(own: LogicalTensor, second: LogicalTensor) -> bool:
+def _equal(own: LogicalTensor, a: Array, second: LogicalTensor) -> bool:
     """Whether a constant of a graph has the contents of one of the pattern."""
-    a, b = own.value, second.value
-    if a is None or b is None or own.dtype is not second.dtype:
+    b = second.value
+    if b is None or own.dtype is not second.dtype:
         return False
     return (a.size == 1 or a.shape == b.shape) and np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -221,7 +222,3 @@ def _attrs(op: Op) -> dict[str, object]:
         attribute.name: attribute.default for attribute in schema_of(op).attributes if attribute.default is not None
     }
     return {**defaults, **op.attrs}
-
-
-def _dtype_of(op: Op) -> object:
-    return op.outputs[0].dtype if op.outputs else None

@@ -111,7 +111,7 @@ def _take_back(graph: Any, entries: list[Entry], mark: int) -> None:
             place = next((at for at in range(len(ops) - 1, -1, -1) if ops[at] is key), None)
             if place is not None:
                 del ops[place]
-        elif key in container and (container[key] is value or container[key] == value):
+        elif container.get(key) is value:
             del container[key]
     if numbers:
         graph._op_ids.give_back(numbers)

@@ -30,6 +30,8 @@ def tensor_type(tensor: object) -> TensorType:
     if has_type(tensor, LogicalTensor):
         dims = tensor.shape
         stored = dims is None or (type(dims) is tuple and all(dim is None or is_whole(dim) for dim in dims))
+        if tensor.value is not None and not has_type(tensor.value, np.ndarray):
+            raise ArgumentError(f"value: {shown(tensor.value)}; expected an array, or None")
         if stored and type(tensor.dtype) is DataType:
             return tensor.type
         # A record that a user made directly may hold any object.

@@ -354,7 +354,13 @@ def test_reports_values_that_are_not_graphs(wrong):
 
 
 @pytest.mark.parametrize(
-    "tensor", [og.LogicalTensor(1, 2, 3), og.LogicalTensor(0, og.f32, (2.5, "a")), og.LogicalTensor(0, "f31", (2,))]
+    "tensor",
+    [
+        og.LogicalTensor(1, 2, 3),
+        og.LogicalTensor(0, og.f32, (2.5, "a")),
+        og.LogicalTensor(0, "f31", (2,)),
+        og.LogicalTensor(0, og.f32, (), value=True),
+    ],
 )
 def test_reports_malformed_tensor_records(tensor):
     assert rules(og.check_op("ReLU", {}, [tensor])) == ["tensor_kind"]
@@ -374,6 +380,7 @@ def record(number=0, name="x", source=1, result=2):
         [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of ops without names
         [og.Op(0, "ReLU", (og.LogicalTensor(1, "f31", (2,)),), (), {}, "x", "onednn-3.13")],
         [og.Op(0, "ReLU", (), (og.LogicalTensor(1, og.f32, (2.5,)),), {}, "x", "onednn-3.13")],
+        [og.Op(0, "ReLU", (og.LogicalTensor(1, og.f32, (), value="x"),), (), {}, "x", "onednn-3.13")],
         [og.Op(0, "ReLU", (None, 3), (), {}, "x", "onednn-3.13")],
         [og.Op(0, "ReLU", [], (), {}, "x", "onednn-3.13")],
         [og.Op(0, "ReLU", (), [], {}, "x", "onednn-3.13")],
@@ -386,7 +393,8 @@ def test_reports_malformed_op_ids_and_names(ops):
 
 
 def test_accepts_records_made_by_hand():
-    assert og.check_op("ReLU", {}, [og.LogicalTensor(0, "f32", [2, 3])]) == []
+    for dims in ([2, 3], (2, 3)):
+        assert og.check_op("ReLU", {}, [og.LogicalTensor(0, "f32", dims)]) == []
 
 
 SCALARS = st.one_of(

@@ -6,14 +6,16 @@ import json
 import operator
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import onegraph as og
 from onegraph.errors import OneGraphError
-from onegraph.ir.op import LogicalTensor, schema_of
+from onegraph.ir.op import LogicalTensor, Op, schema_of
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.reference import run, run_op
@@ -552,6 +554,51 @@ def checked(graph: og.Graph, drawn: Random) -> str:
     return "\n".join(f"{one.rule} {one.severity} {one.op} {one.where} {one.message}" for one in found)
 
 
+def listed(graph: og.Graph, drawn: Random) -> str:
+    """What is said of the ops of a graph as a list, of which some have other fields."""
+    ops: list[Any] = [*graph.ops]
+    for _ in range(drawn.choice((0, 1, 1, 1, 2, 3))):
+        known = [op for op in ops if isinstance(op, Op)]
+        if known:
+            op = drawn.choice(known)
+            ops[ops.index(op)] = other_record(op, known, drawn)
+    if drawn.random() < 0.2:
+        drawn.shuffle(ops)
+    if drawn.random() < 0.2:
+        ops.append(drawn.choice((*ops, *WRONG)))
+    given = drawn.choice((ops, ops, ops, tuple(ops), {"ops": ops}, SimpleNamespace(ops=ops, outputs=graph.outputs)))
+    words, library = drawn.choice((None, None, *EDITIONS)), drawn.choice(("none", "3.2@avx2", "3.13"))
+    found = og.check_graph(given, edition=words, library=library)
+    return "\n".join(f"{one.rule} {one.severity} {one.op} {one.where} {one.message}" for one in found)
+
+
+def other_record(op: Op, ops: list[Op], drawn: Random) -> object:
+    """An op with another field, or with another tensor."""
+    sides = [side for one in ops for side in (one.inputs, one.outputs) if isinstance(side, (tuple, list))]
+    tensors = [tensor for side in sides for tensor in side if isinstance(tensor, LogicalTensor)]
+    name = drawn.choice(("inputs", "inputs", "inputs", "outputs", "outputs", "id", "kind", "attrs", "name", "edition"))
+    if (
+        name not in ("inputs", "outputs")
+        or not tensors
+        or not isinstance(getattr(op, name), tuple)
+        or not getattr(op, name)
+    ):
+        return replace(op, **{name: drawn.choice((*WRONG, getattr(drawn.choice(ops), name)))})
+    ends: list[Any] = [*getattr(op, name)]
+    place, kind = drawn.randrange(len(ends)), drawn.random()
+    if kind < 0.4 and isinstance(ends[place], LogicalTensor):
+        field = drawn.choice(("id", "dtype", "shape", "strides", "value"))
+        numbers = tensors[0].id, len(tensors), -1, True
+        shapes = None, (2, 3), (None,), (2**40, 2**40), [2], (1.5,)
+        values = {"id": numbers, "dtype": (DataType.f32, DataType.s8, "f32"), "shape": shapes, "strides": shapes}
+        ends[place] = replace(ends[place], **{field: drawn.choice((*values.get(field, WRONG), *WRONG[:3]))})
+    elif kind < 0.8:
+        ends[place] = drawn.choice((None, *tensors, *tensors, *tensors, *WRONG))
+    else:
+        ends = drawn.choice((ends[:-1], [*ends, *ends], [*ends, None], ends[::-1]))
+    return replace(op, **{name: drawn.choice((tuple(ends), tuple(ends), tuple(ends), tuple(ends), ends))})
+
+
 def drawn_page(graph: og.Graph, drawn: Random) -> str:
     """The page of a graph with a report and times."""
     told_of = og.check_graph(graph, edition=drawn.choice([*EDITIONS]), library="3.2@avx2")
@@ -701,6 +748,7 @@ CHANGES: dict[str, Callable[[og.Graph, Random], object]] = {
     "results": results,
     "noticed": noticed,
     "checked": checked,
+    "listed": listed,
     "page": drawn_page,
 }
 

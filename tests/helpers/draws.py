@@ -507,4 +507,42 @@ def beside_faults(name: str, number: int) -> list[str]:
     return [verdict(condition, subject) for condition in (fault.when, fault.certain) if condition is not None]
 
 
+@material(faults)
+def around_faults(name: str, number: int) -> list[str]:
+    """Whether the conditions of a fault hold for what lies further around its examples, with changes that fit."""
+    from tests.faults.test_fault_conditions import verdict
+
+    subject, fault = around_fault(name, number), faults()[name]
+    return [verdict(condition, subject) for condition in (fault.when, fault.certain) if condition is not None]
+
+
+def around_fault(name: str, number: int) -> Any:
+    """The drawn subject of a fault."""
+    from .around import around
+    from .fault_subjects import graph_of as graph_of_example
+    from .fault_subjects import subjects
+
+    fault, drawn = faults()[name], Random(f"{name} {number}")
+    found = subjects(fault, graph_of_example(drawn.choice(fault.examples).build))
+    subject, bounds = drawn.choice(found or [None]), bounds_of(fault)
+    for _ in range(drawn.choice((1, 1, 2, 2, 3, 4, 6)) if found else 0):
+        with suppress(OneGraphError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
+            subject = around(subject, bounds, drawn)
+    return subject
+
+
+def programs() -> Iterable[str]:
+    from .small_programs import PROGRAMS
+
+    return PROGRAMS
+
+
+@material(programs)
+def made_by_programs(name: str, number: int) -> list[str]:
+    """What small programs make or say; the number changes nothing."""
+    from .small_programs import PROGRAMS
+
+    return recorded.outcome(PROGRAMS[name])
+
+
 from . import drawn_edits, drawn_uses  # noqa: E402, F401  # they add materials
