@@ -231,6 +231,15 @@ def test_trees_whose_tables_do_not_fit_are_no_model():
         Exporter(graph).model()
 
 
+@pytest.mark.parametrize("words", [None, "host"])
+def test_axes_of_an_unknown_rank_are_turned(words, tmp_path):
+    graph, x = og.Graph(), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    kind = "StaticTranspose" if words is None else "Transpose"
+    graph.output("y", graph.op(kind, [graph.input("x", "f32", None)], {"order": []}, edition=words))
+    onegraph.onnx.save(graph, tmp_path / "model.onnx")
+    assert np.array_equal(run_in_runtime(onnx.load(tmp_path / "model.onnx"), {"x": x})["y"], x.T)
+
+
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)], ids=str)
 @pytest.mark.parametrize(
     "dims", [((5,), (5,)), ((5,), (5, 4)), ((5,), (3, 5, 4)), ((4, 5), (5,)), ((3, 4, 5), (5,))], ids=str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.ops.movement import transposition
@@ -37,9 +39,12 @@ def dynamic_reshape(call: Call, src: NodeValue, shape: NodeValue) -> NodeValue:
 @writes("StaticTranspose", "host Transpose")
 def static_transpose(call: Call, src: NodeValue) -> NodeValue:
     order = transposition(call)
+    if order == ():
+        return src.op("Identity")
     # The op is a node of its own, whatever stands before it, because its result may have a name.
-    (result,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=order or ())
-    return result if order else src.op("Identity")
+    attrs: dict[str, Any] = {} if order is None else {"perm": order}  # without it the node turns the axes of any rank
+    (result,) = src.body.nodes_results("Transpose", [src], [src.dtype], **attrs)
+    return result
 
 
 @writes("DynamicTranspose-1")
@@ -49,8 +54,10 @@ def dynamic_transpose(call: Call, src: NodeValue, order: NodeValue) -> NodeValue
         raise UnsupportedError("DynamicTranspose: ONNX has no Transpose whose order is computed")
     rank = rank_of(call, "input")
     axes = tuple(axis % rank for axis in known) if known else tuple(reversed(range(rank)))
+    if not axes:
+        return src.op("Identity")
     (result,) = src.body.nodes_results("Transpose", [src], [src.dtype], perm=axes)
-    return result if axes else src.op("Identity")
+    return result
 
 
 @writes("Index-1")
