@@ -157,9 +157,7 @@ class _Edges:
     def _several(self, report: PartitionReport, tensor: NamedTensor) -> str:
         """Which op beside a tensor runs as several steps, of which a partition is one, and why; empty if none does."""
         ops = [self.by_name[name] for name in report.names if name in self.by_name]
-        touching = {
-            op.name for op in ops for end in op.inputs + op.outputs if end is not None if end.name == tensor.name
-        }
+        touching = {op.name for op in ops for end in op.inputs + op.outputs if end.name == tensor.name}
         for kind, name in zip(report.kinds, report.names, strict=True):
             parts = [one for one in self.reports if name in one.names and one.executor in ("oneDNN", "kernel")]
             if ": " in kind and len(parts) > 1 and name in (touching or report.names):
@@ -247,14 +245,14 @@ class _Edges:
             op.kind
             for report, side in ((first, "outputs"), (second, "inputs"))
             for op in (self.by_name[name] for name in report.names if name in self.by_name)
-            if tensor.name in [end.name for end in getattr(op, side) if end is not None]
+            if tensor.name in [end.name for end in getattr(op, side)]
         }
         return ends or {*_plain(first), *_plain(second)}
 
     def _turned(self, second: PartitionReport, tensor: NamedTensor) -> str:
         """Which op reads a tensor as its second operand, where a pattern needs it as the first; empty if none does."""
         for op in (self.by_name[name] for name in second.names if name in self.by_name):
-            places = [place for place, end in enumerate(op.inputs) if end is not None if end.name == tensor.name]
+            places = [place for place, end in enumerate(op.inputs) if end.name == tensor.name]
             if op.kind in ORDERED and places == [1]:
                 return f"which computes the first operand of {op.kind}; of {op.name!r} this is the second"
         return ""
@@ -265,7 +263,7 @@ class _Edges:
         for report in (second, first):
             for op in (self.by_name[name] for name in report.names if name in self.by_name):
                 sides = [*zip(("source", "weights"), op.inputs, strict=False)] if op.kind in INT8 else []
-                makers = [(side, end, producers.get(end.id)) for side, end in sides if end is not None]
+                makers = [(side, end, producers.get(end.id)) for side, end in sides]
                 bare = [(side, end) for side, end, maker in makers if maker is None or maker.kind not in QUANTIZATIONS]
                 reads_codes = not bare and all(maker is not None and maker.name in report.names for *_, maker in makers)
                 is_half = len(bare) == 1 and bare[0][1].name == tensor.name
@@ -286,7 +284,7 @@ class _Edges:
         if not products or all(op.kind not in QUANTIZATIONS for op in ops):
             return ""
         uses = uses_of(self.graph)
-        before = [uses.producers.get(end.id) for op in products for end in op.inputs if end is not None]
+        before = [uses.producers.get(end.id) for op in products for end in op.inputs]
         around = {op.name: op for op in (*before, *ops) if op is not None and op.kind in QUANTIZATIONS}
         for report in self.reports:
             for kind, name in zip(report.kinds, report.names, strict=True):

@@ -274,5 +274,5 @@ def value_inputs(graph: DataGraph) -> tuple[str, ...]:
         vectors.add(tensor.id)
         op = makers.get(tensor.id)
         if op is not None and op.kind not in ("Shape", "Size"):
-            waiting += [source for source in op.inputs if source is not None if source.id not in vectors]
+            waiting += [source for source in op.inputs if source.id not in vectors]
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in vectors)

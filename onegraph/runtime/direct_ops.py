@@ -88,7 +88,7 @@ def _transpose(op: Op) -> Direct:
 
 
 def _reshape(op: Op) -> Direct | None:
-    value = _end(op, 1).value
+    value = op.inputs[1].value
     assert value is not None  # else the rules are asked
     shape = tuple(value.tolist())
     return None if 0 in shape else lambda src, _: src.reshape(shape)
@@ -96,8 +96,8 @@ def _reshape(op: Op) -> Direct | None:
 
 def _slice(op: Op) -> Direct | None:
     """Along axes that are known, forwards: as Python counts. An end beyond an axis is no mistake."""
-    shape: Any = _end(op, 1).shape
-    if shape != _end(op, 2).shape or [*map(type, shape)] != [int]:
+    shape: Any = op.inputs[1].shape
+    if shape != op.inputs[2].shape or [*map(type, shape)] != [int]:
         return None
     rank, (count,) = _rank(op), shape
     axes, steps = [*range(count)], [1] * count
@@ -121,7 +121,7 @@ def _slice(op: Op) -> Direct | None:
 
 
 def _cast(op: Op) -> Direct | None:
-    src, dtype = _end(op, 0), op.outputs[0].dtype.numpy
+    src, dtype = op.inputs[0], op.outputs[0].dtype.numpy
     return None if {src.dtype.numpy.kind, dtype.kind} - {*"iufb"} else lambda src: src.astype(dtype)
 
 
@@ -141,7 +141,7 @@ def _expand(op: Op) -> Direct:
 
 
 def _replace_nan(op: Op) -> Direct | None:
-    if _end(op, 0).dtype is not DataType.f32 or _end(op, 1).shape != ():
+    if op.inputs[0].dtype is not DataType.f32 or op.inputs[1].shape != ():
         return None
     return lambda src, value: np.where(np.isnan(src), value, src)
 
@@ -160,7 +160,7 @@ def _non_zero(op: Op) -> Direct | None:
 def _extreme(op: Op) -> Direct | None:
     """The largest or smallest numbers along axes that are known, of which there are some."""
     axes, keep = op.attrs.get("axes"), bool(op.attrs.get("keep_dims", False))
-    dtype: Any = _end(op, 0).dtype.numpy
+    dtype: Any = op.inputs[0].dtype.numpy
     if dtype.kind not in "iuf" or dtype.itemsize == 2 or not axes or op.inputs[1:]:
         return None
     limits = np.iinfo(dtype) if dtype.kind != "f" else None
@@ -206,14 +206,14 @@ def _matmul(op: Op) -> Direct | None:
 
 def _compress(op: Op) -> Direct | None:
     axis: Any = op.attrs.get("axis", 0)
-    if not _rank(op) or len(_end(op, 1).shape or ()) != 1:
+    if not _rank(op) or len(op.inputs[1].shape or ()) != 1:
         return None
     return lambda src, condition: src.compress(condition, axis)
 
 
 def _suppression(op: Op) -> Direct | None:
     """The boxes of f32 that stay, for limits that are known."""
-    values = [limit.value for limit in op.inputs[2:] if limit is not None]
+    values = [limit.value for limit in op.inputs[2:]]
     known = [value.item() for value in values if value is not None and value.size == 1]
     if len(known) < len(values) or _forms(op.inputs[:2]) != [(DataType.f32, 3)] * 2:
         return None
@@ -229,22 +229,14 @@ def _suppression(op: Op) -> Direct | None:
     return kept
 
 
-def _end(op: Op, place: int) -> LogicalTensor:
-    """An input that no op lacks."""
-    end = op.inputs[place]
-    assert end is not None
-    return end
-
-
-def _forms(tensors: Sequence[LogicalTensor | None]) -> list[tuple[DataType, int | None]]:
+def _forms(tensors: Sequence[LogicalTensor]) -> list[tuple[DataType, int | None]]:
     """The data types and ranks of tensors."""
-    ends = [tensor for tensor in tensors if tensor is not None]
-    return [(end.dtype, None if end.shape is None else len(end.shape)) for end in ends]
+    return [(end.dtype, None if end.shape is None else len(end.shape)) for end in tensors]
 
 
 def _rank(op: Op) -> int:
     """The rank of the first input."""
-    return len(_end(op, 0).shape or ())
+    return len(op.inputs[0].shape or ())
 
 
 MAKERS: dict[str, Maker] = {
@@ -283,7 +275,7 @@ CHECKED = frozenset(
 
 def _is_single(op: Op, count: int | None = None) -> bool:
     """Whether the results and the inputs, or the first ``count`` of them, are f32."""
-    return {tensor.dtype for tensor in (*op.inputs[:count], *op.outputs) if tensor is not None} == {DataType.f32}
+    return {tensor.dtype for tensor in (*op.inputs[:count], *op.outputs)} == {DataType.f32}
 
 
 def is_exact(op: Op) -> bool:
@@ -302,9 +294,5 @@ def direct(op: Op) -> Direct | None:
         return maker(op) if maker is not None else EXACT[op.kind] if is_exact(op) else None
     if op.kind in MAKERS:
         return MAKERS[op.kind](op)
-    kinds = {
-        tensor.dtype.numpy.kind if tensor.dtype.numpy.itemsize != 2 else ""
-        for tensor in op.inputs
-        if tensor is not None
-    }
+    kinds = {tensor.dtype.numpy.kind if tensor.dtype.numpy.itemsize != 2 else "" for tensor in op.inputs}
     return UFUNCS.get(op.kind) if kinds.issubset("iufb") else None

@@ -275,8 +275,7 @@ def _of_op(
     beside = tuple(dict.fromkeys(name for report in own for name in report.names if name != op.name))
     taken = [times[report.index] * _part(op.name, report, work) for report in own if report.index in times]
     seconds = sum(taken) if taken else None
-    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    size = sum(map(_size, dict.fromkeys(tensors)))
+    size = sum(map(_size, dict.fromkeys((*op.inputs, *op.outputs))))
     arithmetic = next((report.arithmetic for report in own if report.arithmetic), "")
     names = ", ".join(dict.fromkeys(report.implementation for report in own if report.implementation))
     numbers = tuple(report.index for report in own)

@@ -81,7 +81,6 @@ class Joining:
         with suppress(OneGraphError):
             piece = self._piece(ops)
             source = _op_of(piece, first.name).inputs[0]
-            assert source is not None
             codes = piece.input("codes", last.outputs[0].dtype, source.shape)
             piece.replace(source, piece.op("Dequantize", [codes], {**last.attrs}))
             if len(library_partitions(piece, "fusion")) == 1:
@@ -96,7 +95,7 @@ class Joining:
         chosen = {op.name for op in ops}
         ordered = [op for op in self.graph.ops if op.name in chosen]
         made = {tensor.id for op in ordered for tensor in op.outputs}
-        read = {tensor.id: tensor for op in ordered for tensor in op.inputs if tensor is not None}
+        read = {tensor.id: tensor for op in ordered for tensor in op.inputs}
         inputs = {f"t{number}": one for number, one in read.items() if number not in made and not one.constant}
         last = [op.outputs[0].id for op in ordered if all(end.id not in read for end in op.outputs)]
         return part_of(self.graph, ordered, inputs, {f"t{number}": number for number in last})
@@ -106,8 +105,8 @@ def _op_of(graph: DataGraph, name: str) -> Op:
     return next(op for op in graph.ops if op.name == name)
 
 
-def _types(tensors: Sequence[LogicalTensor | None]) -> list[object]:
-    return [None if tensor is None else (tensor.dtype, tensor.shape, tensor.constant) for tensor in tensors]
+def _types(tensors: Sequence[LogicalTensor]) -> list[object]:
+    return [(tensor.dtype, tensor.shape, tensor.constant) for tensor in tensors]
 
 
 def reason_of(report: PartitionReport) -> str:

@@ -169,11 +169,9 @@ def _kept_part(contents: Json) -> range | NumpyStep:
 
     if "kind" not in contents:
         return NumpyStep(store, tuple(contents["inputs"]), tuple(contents["outputs"]), contents["note"])
-    ins, outs = (
-        [None if entry is None else _kept_tensor(*entry) for entry in contents[side]] for side in ("inputs", "outputs")
-    )
+    ins, outs = ([_kept_tensor(*entry) for entry in contents[side]] for side in ("inputs", "outputs"))
     attrs = {name: tuple(value) if isinstance(value, list) else value for name, value in contents["attrs"].items()}
-    op = Op(0, contents["kind"], tuple(ins), tuple(outs), attrs, contents["name"], contents["edition"])  # type: ignore[arg-type]
+    op = Op(0, contents["kind"], tuple(ins), tuple(outs), attrs, contents["name"], contents["edition"])
     inputs, outputs = contents["step"]
     return numpy_step(Step(0, "reference", op.kind, tuple(inputs), tuple(outputs), op), {}, contents["note"])
 

@@ -71,13 +71,13 @@ class ExaminedOp:
         function = direct(op) if self._needs_no_rules and not is_opaque else None
         self._compute = _prepared(op) if function is None else partial(_directly, op, function)
 
-    def __call__(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    def __call__(self, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results for these arrays."""
         if self._needs_no_rules:
             return self._compute(arrays)
         if self._by_ranks is not None:
             return self._of_ranks(self._by_ranks, arrays)(arrays)
-        key = tuple([None if array is None else self._key_of(index, array) for index, array in enumerate(arrays)])
+        key = tuple([self._key_of(index, array) for index, array in enumerate(arrays)])
         if key in self._allowed:
             return self._compute(arrays)
         results = self._examine(arrays)
@@ -85,9 +85,9 @@ class ExaminedOp:
             self._allowed.add(key)
         return results
 
-    def _of_ranks(self, by_ranks: dict[object, ExaminedOp], arrays: Sequence[Array | None]) -> ExaminedOp:
+    def _of_ranks(self, by_ranks: dict[object, ExaminedOp], arrays: Sequence[Array]) -> ExaminedOp:
         """The op for the ranks of these arrays, which were unknown until now."""
-        ranks = tuple([0 if array is None else array.ndim for array in arrays])
+        ranks = tuple([array.ndim for array in arrays])
         examined = by_ranks.get(ranks)
         if examined is None:
             examined = by_ranks[ranks] = ExaminedOp(_ranked(self._op, ranks))
@@ -105,13 +105,13 @@ class ExaminedOp:
 
 def _has_ranks(op: Op) -> bool:
     """Whether the ranks of all inputs are known."""
-    return all(tensor is None or tensor.shape is not None for tensor in op.inputs)
+    return all(tensor.shape is not None for tensor in op.inputs)
 
 
 def _ranked(op: Op, ranks: Sequence[int]) -> Op:
-    """An op whose inputs have these ranks; that of an input that is left out does not count."""
+    """An op whose inputs have these ranks."""
     inputs = [
-        tensor if tensor is None or tensor.shape is not None else replace(tensor, shape=(None,) * rank)
+        tensor if tensor.shape is not None else replace(tensor, shape=(None,) * rank)
         for tensor, rank in zip(op.inputs, ranks, strict=True)
     ]
     return Op(op.id, op.kind, tuple(inputs), op.outputs, op.attrs, op.name, op.edition)
@@ -125,8 +125,7 @@ def _is_refused_by_numpy(op: Op) -> bool:
         return direct(op) is not None
     if op.kind not in REFUSED_BY_NUMPY:
         return False
-    decided = [op.inputs[index] for index in shape_inputs_of(op)]
-    return all(tensor.value is not None for tensor in decided if tensor is not None)
+    return all(op.inputs[index].value is not None for index in shape_inputs_of(op))
 
 
 def _prepared(op: Op) -> Compute:
@@ -138,20 +137,17 @@ def _prepared(op: Op) -> Compute:
     dtypes = [tensor.dtype for tensor in op.outputs]
     if op.kind in kinds.HOST_OPAQUE:  # it reads attributes and arrays alone
         return _opaque(op, Call(base, op.attrs, [None] * len(op.inputs), len(dtypes), dtypes), function)
-    types, wanted = [None if one is None else one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
+    types, wanted = [one.dtype for one in op.inputs], [dtype.numpy for dtype in dtypes]
 
-    def in_numpy(_: Call, *arrays: Array | None) -> object:
-        inputs = [
-            None if array is None else make_type(dtype, array.shape, array, None)
-            for dtype, array in zip(types, arrays, strict=True)
-        ]
+    def in_numpy(_: Call, *arrays: Array) -> object:
+        inputs = [make_type(dtype, array.shape, array, None) for dtype, array in zip(types, arrays, strict=True)]
         return function(Call(base, op.attrs, inputs, len(dtypes), dtypes), *arrays)
 
     # A kernel reads attributes and arrays alone.
-    call = Call(base, op.attrs, [None if one is None else one.type for one in op.inputs], len(dtypes), dtypes)
+    call = Call(base, op.attrs, [one.type for one in op.inputs], len(dtypes), dtypes)
     run = with_kernel(op.kind, in_numpy)
 
-    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+    def compute(arrays: Sequence[Array]) -> Sequence[Array]:
         results = computed_on_host(op, run, call, arrays)
         return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
 
@@ -162,14 +158,14 @@ def _opaque(op: Op, call: Call, function: Callable[..., object]) -> Compute:
     """What computes an op that another reader runs, and whose rules ask nothing of its inputs."""
     wanted = [tensor.dtype.numpy for tensor in op.outputs]
 
-    def compute(arrays: Sequence[Array | None]) -> Sequence[Array]:
+    def compute(arrays: Sequence[Array]) -> Sequence[Array]:
         results = computed_on_host(op, function, call, arrays)
         return [_dense(result, dtype) for result, dtype in zip(results, wanted, strict=False)]
 
     return compute
 
 
-def _directly(op: Op, function: Direct, arrays: Sequence[Array | None]) -> Sequence[Array]:
+def _directly(op: Op, function: Direct, arrays: Sequence[Array]) -> Sequence[Array]:
     """The result of an op that a function computes. What numpy refuses, the rules of the op refuse in their words."""
     try:
         result = np.asarray(function(*arrays))
@@ -253,7 +249,7 @@ class OpByOp:
 
     def _step(self, op: Op) -> GraphPart:
         """An op as a step."""
-        inputs = [None if tensor is None else tensor.id for tensor in op.inputs]
+        inputs = [tensor.id for tensor in op.inputs]
         return GraphPart(op.kind == "MatMul", self._runs[op.id], inputs, [tensor.id for tensor in op.outputs])
 
     @cached_property

@@ -159,7 +159,7 @@ def _part(program: CompiledProgram, part: range | NumpyStep) -> Json:
     if not step.whole:
         raise NotKeptError("numpy runs a part of an op")
     shaping = shape_inputs_of(op)
-    tensors = [None if input_ is None else _typed(input_, index in shaping) for index, input_ in enumerate(op.inputs)]
+    tensors = [_typed(input_, index in shaping) for index, input_ in enumerate(op.inputs)]
     return {
         "kind": op.kind,
         "edition": op.edition,

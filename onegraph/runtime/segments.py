@@ -46,11 +46,11 @@ def segments(graph: DataGraph, make: Make) -> list[Segment | Op] | None:
     stages = _stages(graph)
     if not any(alone for _, alone in stages):
         return None
-    read_by_stage = [{end.id for op in (*ops, *alone) for end in op.inputs if end is not None} for ops, alone in stages]
+    read_by_stage = [{end.id for op in (*ops, *alone) for end in op.inputs} for ops, alone in stages]
     returned = {tensor.id for tensor in graph.outputs.values()}
     parts: list[Segment | Op] = []
     for number, (ops, alone) in enumerate(stages):
-        waiting = {end.id for op in alone for end in op.inputs if end is not None}
+        waiting = {end.id for op in alone for end in op.inputs}
         after = returned.union(waiting, *read_by_stage[number + 1 :])
         segment = _segment(graph, ops, after, make) if len(ops) >= LEAST else None
         parts += [*(ops if segment is None else [segment]), *alone]
@@ -63,7 +63,7 @@ def _stages(graph: DataGraph) -> list[tuple[list[Op], list[Op]]]:
     made = {tensor.id: 0 for tensor in graph.inputs.values()}  # by id, the stage whose ops can read a tensor
     of_sizes = set[int]()  # tensors whose contents follow from the sizes of their stage
     for op in graph.ops:
-        ends = [(index, end) for index, end in enumerate(op.inputs) if end is not None and end.value is None]
+        ends = [(index, end) for index, end in enumerate(op.inputs) if end.value is None]
         stage = max([made[end.id] for _, end in ends], default=0)
         follow = {index for index, end in ends if end.id in of_sizes and made[end.id] == stage}
         deciding = {index for index, _ in ends} & {*shape_inputs_of(op)}
@@ -87,9 +87,7 @@ def _segment(graph: DataGraph, ops: Sequence[Op], after: set[int], make: Make) -
         make: makes the executable.
     """
     made = {end.id: end for op in ops for end in op.outputs}
-    read = {
-        end.id: end for op in ops for end in op.inputs if end is not None and end.value is None and end.id not in made
-    }
+    read = {end.id: end for op in ops for end in op.inputs if end.value is None and end.id not in made}
     outputs = [number for number in made if number in after]
     if not outputs:
         return None

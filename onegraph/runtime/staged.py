@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -56,12 +56,9 @@ class Staged:
         self._rest = compiled(stages.rest)
         runs = {op.id: host_run(op, bodies) for op in stages.heads}
         self._steps = [
-            (runs[op.id], [None if end is None else end.id for end in op.inputs], [end.id for end in op.outputs])
-            for op in stages.heads
+            (runs[op.id], [end.id for end in op.inputs], [end.id for end in op.outputs]) for op in stages.heads
         ]
-        self._constants: dict[int | None, Any] = {None: None}
-        self._constants.update({one.id: one.value for one in graph._tensors if one.value is not None})
-        self._known = [array for array in self._constants.values() if array is not None]
+        self._constants = {one.id: one.value for one in graph._tensors if one.value is not None}
         self._inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
         self._wanted = [(name, tensor.id) for name, tensor in stages.needed.items()]
         self._ends = self._named_ends()
@@ -86,7 +83,7 @@ class Staged:
 
     def _is_apart(self, results: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
         """Whether results share memory with no input, no constant and no other result."""
-        memories, result_arrays = [*inputs.values(), *self._known], [*results.values()]
+        memories, result_arrays = [*inputs.values(), *self._constants.values()], [*results.values()]
         if all(array.base is None for array in result_arrays):  # each owns its memory
             owners = [*map(id, result_arrays)]
             return len({*owners}) == len(owners) and not {*owners}.intersection(map(id, memories))

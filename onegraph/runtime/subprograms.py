@@ -152,17 +152,13 @@ class Bodies:
 
 def call_of(op: Op) -> Call:
     """The use of an op, with the data types of its results."""
-    types = [None if input_ is None else input_.type for input_ in op.inputs]
+    types = [input_.type for input_ in op.inputs]
     return Call(schema_of(op), op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
 
 
 def _constants(op: Op, first: int) -> dict[str, Array]:
     """The contents of constants that the bodies of an op may read, by the names of their inputs."""
-    return {
-        f"c{number}": input_.value
-        for number, input_ in enumerate(op.inputs[first:])
-        if input_ is not None and input_.value is not None
-    }
+    return {f"c{number}": input_.value for number, input_ in enumerate(op.inputs[first:]) if input_.value is not None}
 
 
 def _of_shapes(graph: DataGraph, shapes: Mapping[str, Shape]) -> DataGraph:
@@ -214,7 +210,7 @@ class Control:
 
     def _shapes(self, first: int) -> dict[str, Shape]:
         """The shapes that the inputs of a body have in every run, by name; those of values of its own come first."""
-        inputs = [None if input_ is None else input_.shape for input_ in self.op.inputs]
+        inputs = [input_.shape for input_ in self.op.inputs]
         shapes = {f"c{number}": shape for number, shape in enumerate(inputs[first:])}
         if self.op.kind == "If":
             return shapes
@@ -267,7 +263,7 @@ def _renamed(error: OneGraphError, op: Op) -> OneGraphError:
     return error
 
 
-def host_run(op: Op, bodies: Bodies) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
+def host_run(op: Op, bodies: Bodies) -> Callable[[Sequence[Array]], Sequence[Array]]:
     """What gives the results of an op whose shapes follow from contents."""
     if op.kind not in CONTROL:
         return ExaminedOp(op)

@@ -34,7 +34,7 @@ class ForVersion:
             self.version is None
             or self.version > (3, 2)
             or op.kind != "End"
-            or not self.given.isdisjoint([tensor.id for tensor in op.inputs if tensor is not None])
+            or not self.given.isdisjoint([tensor.id for tensor in op.inputs])
         )
 
     def hold(self, op: Op) -> None:
@@ -46,8 +46,7 @@ class ForVersion:
         attrs = {name: value for name, value in op.attrs.items() if not self.says_nothing(op, name)}
         needs += [(name, schema.attribute(name).since) for name in attrs]
         for index, tensor in enumerate(op.inputs):
-            if tensor is not None:
-                needs += [(schema.input_port(index).name, max(schema.input_port(index).since, tensor.dtype.since))]
+            needs += [(schema.input_port(index).name, max(schema.input_port(index).since, tensor.dtype.since))]
         outputs = self.outputs(op)
         for port, tensor in zip(schema.outputs, outputs, strict=False):
             needs.append((port.name, max(port.since, tensor.dtype.since)))

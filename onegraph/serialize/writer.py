@@ -209,7 +209,7 @@ class _Writing:
             if not self.known.left_out(schema.attribute(key), value)
         }
         attrs |= self._completing(op)
-        inputs = [self._tensor(tensor) for tensor in op.inputs if tensor is not None]
+        inputs = [self._tensor(tensor) for tensor in op.inputs]
         outputs = [self._tensor(tensor) for tensor in self.known.outputs(op)]
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
 

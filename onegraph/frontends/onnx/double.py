@@ -43,7 +43,7 @@ def in_double(node: Node, lowering: Lowering) -> Sequence[Any] | None:
     results = returned if isinstance(returned, (tuple, list)) else [returned]
     arrays.update((tensor.id, tensor.value) for tensor in graph._tensors if tensor.value is not None)
     for op in graph.ops:
-        ends = _computed(op, [None if input_ is None else arrays[input_.id] for input_ in op.inputs])
+        ends = _computed(op, [arrays[input_.id] for input_ in op.inputs])
         arrays.update(zip([end.id for end in op.outputs], ends, strict=False))  # fewer results may be wanted
     return [_wide(result, arrays) for result in results]
 
@@ -56,15 +56,12 @@ def _wide(value: Any, arrays: dict[int, Array]) -> Any:
     return array.astype(np.float64 if value.dtype is DataType.f32 else value.dtype.numpy)
 
 
-def _computed(op: Op, arrays: Sequence[Array | None]) -> Sequence[Array]:
+def _computed(op: Op, arrays: Sequence[Array]) -> Sequence[Array]:
     """The results of an op, whose floats keep all their digits."""
     schema = schema_of(op)
     if op.kind == "Cast" and op.outputs[0].dtype is DataType.f32:
-        return [np.asarray(arrays[0]).astype(np.float64)]
-    types = [
-        None if input_ is None or array is None else TensorType(input_.dtype, array.shape, array)
-        for input_, array in zip(op.inputs, arrays, strict=True)
-    ]
+        return [arrays[0].astype(np.float64)]
+    types = [TensorType(input_.dtype, array.shape, array) for input_, array in zip(op.inputs, arrays, strict=True)]
     call = base_call(schema, base_of(schema), op.attrs, types, len(op.outputs), [output.dtype for output in op.outputs])
     if schema.category != HOST:
         result = convolved(call, arrays, op.outputs[0].shape)

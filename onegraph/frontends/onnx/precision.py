@@ -53,10 +53,8 @@ def narrowed(graph: Graph) -> Graph:
     values: dict[int, Value] = {}
     casts: dict[tuple[int, DataType], Value] = {}
 
-    def given(tensor: LogicalTensor | None, dtype: DataType) -> Value | None:
+    def given(tensor: LogicalTensor, dtype: DataType) -> Value:
         """A tensor of the old graph, in this data type if it is a float."""
-        if tensor is None:
-            return None
         value: Value = values[tensor.id] if tensor.id in values else np.asarray(tensor.value)
         if tensor.dtype is not DataType.f32:
             return value
@@ -80,9 +78,8 @@ def narrowed(graph: Graph) -> Graph:
         dtype = own if op.outputs[0].dtype is DataType.f32 else op.outputs[0].dtype
         typed = dtype if op.kind in TYPED else None
         if op.kind in kinds.HOST_OPAQUE:
-            present = [input_ for input_ in inputs if input_ is not None]
             types = [output.dtype for output in op.outputs]
-            returned = emit.foreign(present, op.attrs, types, repeatable=False, kind=op.kind)
+            returned = emit.foreign(inputs, op.attrs, types, repeatable=False, kind=op.kind)
         else:
             ports = schema_of(op).outputs[: len(op.outputs)]
             stated = [port.name for port in ports] if any(port.optional for port in ports) else None
@@ -91,9 +88,7 @@ def narrowed(graph: Graph) -> Graph:
         values.update({old.id: new for old, new in zip(op.outputs, results, strict=False)})
     for name, tensor in graph.outputs.items():
         emit.named(name)
-        value = given(tensor, DataType.f32)
-        assert value is not None
-        made.output(name, emit.tensor(value))
+        made.output(name, emit.tensor(given(tensor, DataType.f32)))
     made._model_values = renamed(graph, values)
     return made
 
@@ -104,13 +99,13 @@ def _exact(graph: Graph) -> set[int]:
     for op in reversed(graph.ops):
         is_place = op.kind in EXACT or any(result.dtype not in FLOATS for result in op.outputs)
         if (is_place and op.kind not in COARSE) or (_passes(op) and op.outputs[0].id in exact):
-            exact.update(input_.id for input_ in op.inputs if input_ is not None)
+            exact.update(input_.id for input_ in op.inputs)
     return exact
 
 
 def _passes(op: Op) -> bool:
     """Whether an op takes over the error of its inputs as it is; a product without a sum, as of angles, does."""
-    shape = op.inputs[0].shape if op.inputs and op.inputs[0] is not None else None
+    shape = op.inputs[0].shape if op.inputs else None
     depth = None if not shape else shape[-2 if op.attrs.get("transpose_a") and len(shape) > 1 else -1]
     return op.kind in PASSES or (op.kind == "MatMul" and depth == 1)
 
@@ -122,14 +117,14 @@ def _dtype(op: Op, values: Mapping[int, Value], exact: Collection[int]) -> DataT
     # What moves numbers keeps the data type of its first input, and Concat takes the narrow one of several.
     if op.kind in kinds.MOVES:
         sources = op.inputs if op.kind == "Concat" else op.inputs[:1]
-        known = {dtype_of(values[source.id]) for source in sources if source is not None and source.id in values}
+        known = {dtype_of(values[source.id]) for source in sources if source.id in values}
         return DataType.bf16 if DataType.bf16 in known else DataType.f32
     return DataType.bf16 if op.kind in NARROW or _pools_images(op) else DataType.f32
 
 
 def _pools_images(op: Op) -> bool:
     """Whether an op is the AvgPool of whole images with channels last, written as a mean."""
-    rank = len(op.inputs[0].shape or ()) if op.inputs and op.inputs[0] is not None else 0
+    rank = len(op.inputs[0].shape or ()) if op.inputs else 0
     axes: Any = op.attrs.get("axes", ())
     return op.kind == "ReduceMean" and rank > 3 and sorted(int(axis) % rank for axis in axes) == [*range(1, rank - 1)]
 

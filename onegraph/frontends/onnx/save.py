@@ -211,9 +211,7 @@ class Exporter:
         base = base_of(schema)
         if base.kind in REFUSED:
             raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: {REFUSED[base.kind]}")
-        types = [
-            None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs
-        ]
+        types = [TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs]
         call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
         self.body.op = op.name
         values: list[NodeValue | None] = [

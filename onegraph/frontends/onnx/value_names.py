@@ -37,7 +37,7 @@ def _model_value(tensor: LogicalTensor, emit: Emitter, names: set[str]) -> Model
     maker = emit.maker(tensor)
     if maker is not None and len(maker.inputs) == len(maker.outputs) == 1 and maker.kind not in HOST_OPAQUE:
         source = maker.inputs[0]
-        if source is not None and source.name in names:
+        if source.name in names:
             return ModelValue(source.name, View(maker.kind, dict(maker.attrs), maker.edition, tensor.dtype))
     return ModelValue("")
 

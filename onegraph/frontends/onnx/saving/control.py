@@ -50,10 +50,8 @@ def loop(call: Call, trips: NodeValue, condition: NodeValue, *values: NodeValue)
         ports = {"trips": trips, "condition": condition, **ports}
         return _called(call, "Loop", ["trips", "condition", *outer], {"body": body}, ports)
     going = graph.outputs["going"].value
-    limit, first = (
-        None if input_ is None or input_.value is None else input_.value.reshape(-1)[0] for input_ in call.inputs[:2]
-    )
-    if "i" in graph.inputs or limit != ENDLESS or not first or going is None or not going.reshape(-1)[0]:
+    limit, first = call.value("trips"), call.value("condition")
+    if "i" in graph.inputs or limit != (ENDLESS,) or first != (1,) or going is None or not going.all():
         raise UnsupportedError("a Scan takes every slice, and does not count")
     attrs = {
         "body": _graph(trips, graph, dtypes, ends),

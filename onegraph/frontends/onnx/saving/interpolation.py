@@ -17,15 +17,16 @@ from .table import channels_back, channels_first, composes, known_dims_of, rank_
 @writes("Interpolate")
 def interpolate(call: Call, src: NodeValue, sizes: NodeValue | None = None) -> NodeValue:
     rank, data_format, body = rank_of(call, "src"), call.string("data_format"), src.body
-    data, wanted = channels_first(src, data_format, rank), resized(call)
-    shape = call.shape("src") or ()
+    data, wanted, shape = channels_first(src, data_format, rank), resized(call), call.shape("src")
+    assert shape is not None
+    assert wanted is not None
     outer = shape[0], channels(shape, data_format)
-    whole = None if wanted is None else (*outer, *wanted)
-    if whole is not None and known(whole):
+    whole = *outer, *wanted
+    if known(whole):
         target = body.numbers(*known_dims(whole))
     else:
         dims = data.dims()
-        if wanted is not None and known(wanted):
+        if known(wanted):
             inner = body.numbers(*known_dims(wanted))
         elif sizes is not None:
             inner = sizes.cast(DataType.s64)

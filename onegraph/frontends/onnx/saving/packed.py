@@ -117,7 +117,7 @@ def experts(
     call: Call, src: NodeValue, places: NodeValue, weights: NodeValue, scales: NodeValue, zps: NodeValue | None = None
 ) -> NodeValue:
     """Gathers the matrix of each choice; a place that is no expert reads the first one, and gives zeros."""
-    depth, body = known_dims_of(call, call.shape("src"), "src")[-1], src.body
+    dims, body = known_dims_of(call, call.shape("src"), "src"), src.body
     count = known_dims_of(call, call.shape("weights"), "weights")[0]
     is_expert = places.compare("Less", count).op("And", places.compare("GreaterOrEqual", 0), dtype=DataType.boolean)
     known = is_expert.where(places, body.scalar(0, DataType.s64))
@@ -126,8 +126,8 @@ def experts(
     )
     assert matrices is not None
     assert factors is not None
-    numbers = _numbers(call, matrices, factors, zeros, depth)
-    axes = (1, -1) if len(call.shape("src") or ()) == len(("token", "depth")) else (-1,)
+    numbers = _numbers(call, matrices, factors, zeros, dims[-1])
+    axes = (1, -1) if len(dims) == len(("token", "depth")) else (-1,)
     rows = src.cast(DataType.f32).op("Unsqueeze", body.numbers(*axes))
     product = numbers.op("MatMul", rows).op("Squeeze", body.numbers(-1))
     return is_expert.op("Unsqueeze", body.numbers(-1)).where(product, 0).cast(src.dtype)

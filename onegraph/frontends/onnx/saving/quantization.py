@@ -20,9 +20,10 @@ def _axis(call: Call) -> dict[str, Any]:
     """The attribute axis of the node; none with one scale for all elements."""
     if call.string("qtype") != "per_channel":
         return {}
-    rank = rank_of(call, "src")
-    scales = len(call.f32s("scales")) if call.schema.has_attribute("scales") else -1
-    return {"axis": (scale_axis(call, call.shape("src"), scales) if scales >= 0 else call.s64("axis")) % rank}
+    rank, axis = rank_of(call, "src"), call.s64("axis")
+    if call.schema.has_attribute("scales"):
+        axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
+    return {"axis": axis % rank}
 
 
 def _parameters(call: Call, src: NodeValue, dtype: DataType) -> list[NodeValue]:
@@ -39,8 +40,8 @@ def _parameters(call: Call, src: NodeValue, dtype: DataType) -> list[NodeValue]:
 
 def has_wide_zero_points(call: Call, dtype: DataType) -> bool:
     """Whether a zero point is beyond the range of the quantized data type, which no QuantizeLinear can have."""
-    low, high = LIMITS.get(dtype, (0, 0))
-    return dtype in LIMITS and call.has("zps") and not all(low <= point <= high for point in call.s64s("zps"))
+    low, high = LIMITS.get(dtype, (0, 0))  # 8-bit floats have no zero points
+    return call.has("zps") and not all(low <= point <= high for point in call.s64s("zps"))
 
 
 def _spread(call: Call, body: NodeValue, values: Array) -> NodeValue:

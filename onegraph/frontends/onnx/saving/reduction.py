@@ -21,9 +21,13 @@ def reduction(call: Call, src: NodeValue, axes: NodeValue | None = None) -> Node
     keep = int(call.flag("keep_dims"))
     if known == ():
         return src.op(OVER_NOTHING.get(kind, "Identity"))
-    if known is None and axes is None:
+    over = axes
+    if known is not None:
+        over = src.body.numbers(*known)
+    elif axes is not None:
+        over = axes.cast(DataType.s64)
+    else:
         rank_of(call, "src")
-    over = src.body.numbers(*known or ()) if axes is None or known is not None else axes.cast(DataType.s64)
     return src.op(kind, over, keepdims=keep, noop_with_empty_axes=1)
 
 

@@ -63,11 +63,12 @@ def _convolved(
         "group": geometry.groups,
     }
     data = channels_first(src, geometry.data_format, rank)
-    if geometry.pads_begin is None or geometry.pads_end is None:
+    if geometry.pads_begin is None:
         if max(geometry.dilations) > 1:  # ONNX Runtime has no such node
             known_dims_of(call, None, "the padding")
         attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
     else:
+        assert geometry.pads_end is not None
         pads = [*geometry.pads_begin, *(end - one for end, one in zip(geometry.pads_end, cut, strict=True))]
         if min(pads) < 0:
             data = padded(data, pads[: rank - 2], pads[rank - 2 :])
@@ -96,7 +97,9 @@ def _transposed(
 ) -> NodeValue:
     """The wide tensor, with ``added`` elements at the end of each axis."""
     rank = len(geometry.axes) + 2
-    begin, end = geometry.pads_begin or (), geometry.pads_end or ()
+    begin, end = geometry.pads_begin, geometry.pads_end
+    assert begin is not None
+    assert end is not None
     attrs: dict[str, Any] = {
         "strides": geometry.strides,
         "dilations": geometry.dilations,
@@ -210,8 +213,10 @@ def _ends(geometry: PoolGeometry) -> list[tuple[int, int]] | None:
     ends = []
     for axis, (window, size, count) in enumerate(zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)):
         covering = geometry.covering(axis)
-        if window is None or covering is None or size is None:
+        if covering is None:
             return None
+        assert window is not None
+        assert size is not None
         ends.append((window.begin, max(window.end if window.forward(size) == count else covering.end, covering.end)))
     return ends
 
