@@ -1,8 +1,9 @@
-"""Which graphs calls of ATen ops become: the record aten_graphs.json, of calls that tests with PyTorch lower.
+"""Which graphs calls of ATen ops become, and what the front end makes of captured graphs, without PyTorch.
 
-The calls, and others beside them, are kept as texts and lowered without PyTorch.
-``python -m tests.torch_backend.keep_calls`` writes the calls anew; run as a script, this file writes the record anew,
-and with names of ops it prints their graphs.
+The record aten_graphs.json is of calls that tests with PyTorch lower, and aten_changes.json of graphs that they
+capture; they, and others beside them, are kept as texts. ``python -m tests.torch_backend.keep_calls`` and
+``keep_passes`` write the texts anew; run as a script, this file writes the records anew, and with names of ops or of
+functions it prints what they make.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from helpers import aten_passes
 from helpers.aten_calls import kept, replayed
 from helpers.recorded import digest, keep
 from helpers.recorded import kept as recorded
 
 KEPT = Path(__file__).parents[1] / "recorded" / "aten_graphs.json"
+CHANGES = KEPT.with_name("aten_changes.json")
 GROUPS = 8
 
 
@@ -42,10 +45,24 @@ def test_graphs_of_aten_calls_are_those_recorded(group):
     assert found(group) == recorded(KEPT)[group]
 
 
+def changes():
+    """What each function makes of the graphs that it gets, a text for each graph."""
+    made = defaultdict(list)
+    for one in aten_passes.kept()["graphs"]:
+        made[one["of"]].append("\n".join(aten_passes.replayed(one)))
+    return made
+
+
+def test_changes_of_captured_graphs_are_those_recorded():
+    found = {name: [digest([text]) for text in texts] for name, texts in changes().items()}
+    assert found == recorded(CHANGES)
+
+
 if __name__ == "__main__":
     if names := sys.argv[1:]:
-        for name, lines in graphs(0, 1).items():
+        for name, lines in [*graphs(0, 1).items(), *changes().items()]:
             if name in names:
                 print(name, *lines, sep="\n  ")
     else:
         keep(KEPT, [found(group) for group in range(GROUPS)])
+        keep(CHANGES, {name: [digest([text]) for text in texts] for name, texts in sorted(changes().items())})

@@ -14,13 +14,12 @@ import operator
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -31,183 +30,21 @@ from onegraph.graph import Graph
 from onegraph.ir.op import LogicalTensor
 from onegraph.lowering.emitter import Emitter, NotLowered
 from onegraph.lowering.open_values import OpenInputs
+from onegraph.opset.kinds import HOST_UNARY
+from tests.helpers import torch_stand_in as own
 from tests.helpers.recorded import lines_of
+from tests.helpers.torch_stand_in import Dtype, Named, Node, Target, Tensor, drawn
 
 CALLS = Path(__file__).parents[1] / "recorded" / "aten_calls.txt"
 FRONT = "onegraph.frontends.torch"
 GIVEN = 64  # elements of the largest array that a text has; larger ones have drawn contents
-# Data types by their rank in promotions: a kind is bool, integer, floating-point or complex.
-KINDS = (
-    ("bool",),
-    ("uint8", "int8", "int16", "int32", "int64"),
-    ("bfloat16", "float16", "float32", "float64"),
-    ("complex64", "complex128"),
-)
-OF_NUMBERS = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
-DEPTHS = {name: (kind, place) for kind, names in enumerate(KINDS) for place, name in enumerate(names)}
-
-
-class Dtype(str):
-    """A data type."""
-
-    def __repr__(self) -> str:
-        return f"torch.{self!s}"
-
-    __hash__ = str.__hash__
-
-    def __str__(self) -> str:
-        return str.__str__(self)
-
-
-class Named:
-    """A layout, a device or an order of memory, by its text."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.type = text, text.partition(":")[0]
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-class Tensor:
-    """A tensor without memory."""
-
-    def __init__(self, dtype: Dtype, shape: Sequence[Any], strides: Sequence[Any]) -> None:
-        self.dtype, self.shape, self._strides = dtype, tuple(shape), tuple(strides)
-
-    def stride(self, axis: int | None = None) -> Any:
-        """The strides, or that of one axis."""
-        return self._strides if axis is None else self._strides[axis]
-
-    def dim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    def is_complex(self) -> bool:
-        """Whether the numbers are complex."""
-        return self.dtype in KINDS[-1]
-
-    def resolve_conj(self) -> Tensor:
-        """The tensor."""
-        return self
-
-
-class Target:
-    """An overload of an op; its arguments have names, and some a default."""
-
-    def __init__(self, name: str, arguments: Sequence[Sequence[Any]]) -> None:
-        self._name = name
-        self._schema = SimpleNamespace(
-            arguments=[
-                SimpleNamespace(
-                    name=one, default_value=decoded(default[0]) if default else None,
-                    has_default_value=lambda default=default: bool(default),
-                )
-                for one, *default in arguments
-            ]
-        )  # fmt: skip
-
-    def __str__(self) -> str:
-        return self._name
-
-
-class Higher(Target):
-    """An op whose arguments are graphs."""
-
-
-class Node:
-    """A node of a graph."""
-
-    def __init__(self, op: str, name: str, target: Any = None, args: Sequence[Any] = ()) -> None:
-        self.op, self.name, self.target, self.args = op, name, target, tuple(args)
-        self.kwargs: dict[str, Any] = {}
-        self.meta: dict[str, Any] = {}
-        self.users: dict[Node, None] = {}
-
-    @property
-    def all_input_nodes(self) -> list[Node]:
-        """The nodes that it reads, each once."""
-        return [*dict.fromkeys(nodes_in((self.args, self.kwargs)))]
-
-
-def nodes_in(value: Any) -> Iterator[Node]:
-    """The nodes in an argument."""
-    if type(value) is Node:
-        yield value
-    elif type(value) in (list, tuple):
-        for one in value:
-            yield from nodes_in(one)
-    elif type(value) is dict:
-        yield from nodes_in([*value.values()])
-
-
-def map_arg(value: Any, change: Any) -> Any:
-    """An argument with something else in the place of each node."""
-    if type(value) in (list, tuple):
-        return type(value)(map_arg(one, change) for one in value)
-    return change(value) if type(value) is Node else value
-
-
-def empty(shape: Sequence[int], dtype: Dtype) -> Tensor:
-    """A tensor with rows behind each other."""
-    strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
-    return Tensor(dtype, shape, strides)
-
-
-def empty_strided(shape: Sequence[int], strides: Sequence[int], *, dtype: Dtype, device: str) -> Tensor:
-    """A tensor with these strides."""
-    del device
-    return Tensor(dtype, shape, strides)
-
-
-def view_as_real(tensor: Tensor) -> Tensor:
-    """A complex tensor with an axis for both parts."""
-    dtype = Dtype({"complex64": "float32", "complex128": "float64"}[tensor.dtype])
-    return Tensor(dtype, (*tensor.shape, 2), (*[2 * step for step in tensor.stride()], 1))
-
-
-def result_type(*pair: Any) -> Dtype:
-    """The data type of two tensors or numbers in one op: tensors with axes come before those without, and numbers."""
-    ranks = [0 if not hasattr(one, "dtype") else 2 if one.dim() else 1 for one in pair]
-    names = [one.dtype if hasattr(one, "dtype") else OF_NUMBERS[type(one)] for one in pair]
-    if ranks[0] != ranks[1]:
-        first, second = sorted((0, 1), key=lambda place: -ranks[place])
-        kinds = [DEPTHS[names[place]][0] for place in (first, second)]
-        if kinds[0] >= kinds[1]:
-            return Dtype(names[first])
-        if ranks[second] == 0 and kinds[1] == 3 and names[first] == "float64":
-            return Dtype("complex128")
-        return Dtype(names[second])
-    if set(names) in ({"bfloat16", "float16"},):
-        return Dtype("float32")
-    if set(names) == {"uint8", "int8"}:
-        return Dtype("int16")
-    if {*names} == {"complex64", "float64"}:
-        return Dtype("complex128")
-    return Dtype(max(names, key=lambda name: DEPTHS[name]))
 
 
 def stand_ins() -> dict[str, ModuleType]:
     """Modules in the place of those of PyTorch."""
-    made = {}
-
-    def module(name: str, **members: Any) -> ModuleType:
-        made[name] = ModuleType(name)
-        vars(made[name]).update(members)
-        return made[name]
-
-    symbolic = {name: type(name, (), {}) for name in ("SymInt", "SymFloat", "SymBool")}
-    module(
-        "torch", **{name: Dtype(name) for name in DEPTHS}, **symbolic, Tensor=type("Weight", (), {}), empty=empty,
-        empty_strided=empty_strided, view_as_real=view_as_real, result_type=result_type,
-        from_numpy=None, ops=SimpleNamespace(aten=SimpleNamespace(**dict.fromkeys(kept()["aten"]))),
-        _ops=SimpleNamespace(OpOverload=Target, HigherOrderOperator=Higher),
-    )  # fmt: skip
-    module("torch.fx", Node=Node)
-    module("torch.fx.node", map_arg=map_arg)
-    module("torch.utils")
-    module("torch.utils._python_dispatch", _disable_current_modes=nullcontext)
-    return made
+    missing = {kind.lower() for kind in HOST_UNARY} - {*kept()["aten"]}
+    Target.arguments, Target.decoded = kept()["targets"], staticmethod(decoded)
+    return own.modules(missing)
 
 
 @contextmanager
@@ -216,7 +53,11 @@ def replaced() -> Iterator[None]:
     package = importlib.import_module("onegraph.frontends")
 
     def ours() -> list[str]:
-        return [name for name in sys.modules if name.partition(".")[0] == "torch" or f"{name}.".startswith(f"{FRONT}.")]
+        return [
+            name
+            for name in sys.modules
+            if name.partition(".")[0] in ("torch", "sympy") or f"{name}.".startswith(f"{FRONT}.")
+        ]
 
     before, known = {name: sys.modules.pop(name) for name in ours()}, vars(package).get("torch")
     sys.modules.update(stand_ins())
@@ -233,34 +74,35 @@ def replaced() -> Iterator[None]:
 
 
 @cache
+def modules() -> Mapping[str, Any]:
+    """The modules of the front end with the stand-ins, by their names in it."""
+    with replaced():
+        for name in ("backend", "export", "judge"):
+            importlib.import_module(f"{FRONT}.{name}")
+        return {name.removeprefix(f"{FRONT}."): one for name, one in sys.modules.items() if name.startswith(FRONT)}
+
+
 def front_end() -> Any:
     """The module that lowers calls, with the stand-ins."""
-    with replaced():
-        return importlib.import_module(f"{FRONT}.lowering")
+    return modules()["lowering"]
 
 
 @cache
 def kept() -> Mapping[str, Any]:
     """The calls: ``targets``, the arguments of each op; ``aten``, names that PyTorch has; and ``graphs``."""
-    if not CALLS.exists():
-        return {"targets": {}, "aten": [], "graphs": []}
-    found: Mapping[str, Any] = json.loads(zlib.decompress(base64.b85decode(CALLS.read_text().replace("\n", ""))))
+    return unpacked(CALLS) if CALLS.exists() else {"targets": {}, "aten": [], "graphs": []}
+
+
+def unpacked(path: Path) -> Mapping[str, Any]:
+    """What a file of ``keep`` has."""
+    found: Mapping[str, Any] = json.loads(zlib.decompress(base64.b85decode(path.read_text().replace("\n", ""))))
     return found
 
 
-def keep(found: Mapping[str, Any]) -> None:
+def keep(found: Mapping[str, Any], path: Path = CALLS) -> None:
     """Write the calls."""
     text = base64.b85encode(zlib.compress(json.dumps(found).encode(), 9)).decode()
-    CALLS.write_text("\n".join(text[place : place + 120] for place in range(0, len(text), 120)) + "\n")
-
-
-def drawn(dtype: str, shape: Sequence[int]) -> Any:
-    """An array with contents that follow from its data type and its shape."""
-    rng = np.random.default_rng(crc32(f"{dtype}{shape}".encode()))
-    numpy = np.dtype(bfloat16 if dtype == "bfloat16" else dtype)
-    if numpy.kind in "biu":
-        return rng.integers(0, 2 if numpy.kind == "b" else 8, shape).astype(numpy)
-    return rng.standard_normal(shape).astype(np.float32).astype(numpy)
+    path.write_text("\n".join(text[place : place + 120] for place in range(0, len(text), 120)) + "\n")
 
 
 def decoded(value: Any, nodes: Mapping[str, Node] | None = None, symbols: Sequence[Any] = ()) -> Any:
@@ -284,6 +126,8 @@ def decoded(value: Any, nodes: Mapping[str, Node] | None = None, symbols: Sequen
             return Dtype(held)
         case "named":
             return Named(held)
+        case "op":
+            return own.OPS.target(held)
         case "size":
             return eval(held, {"s": symbols})
         case "tensor":
@@ -307,19 +151,16 @@ class Module:
 
     def __init__(self, made: Mapping[str, Any], symbols: Sequence[Any]) -> None:
         self.nodes: dict[str, Node] = {}
-        self.graph = SimpleNamespace(nodes=[])
+        self.graph = own.Graph()
         for name, op, target, args, kwargs, like, *bodies in made["nodes"]:
             node = Node(op, name, self._target(op, target), decoded(args, self.nodes, symbols))
             node.kwargs = {key: decoded(one, self.nodes, symbols) for key, one in kwargs.items()}
             node.meta["val"] = decoded(like, self.nodes, symbols)
             for modules in bodies:
                 node.meta["onegraph_bodies"] = {key: Module(one, symbols) for key, one in modules.items()}
-            for source in node.all_input_nodes:
-                source.users[node] = None
             for place in made.get("read", {}).get(name, ()):
-                node.users[Node("call_function", "", operator.getitem, [node, place])] = None
-            self.nodes[name] = node
-            self.graph.nodes.append(node)
+                Node("call_function", "", operator.getitem, [node, place])
+            self.nodes[name] = self.graph.add(node)
 
     @staticmethod
     def _target(op: str, target: str) -> Any:
@@ -327,8 +168,7 @@ class Module:
             return target
         if target == "getitem":
             return operator.getitem
-        arguments = kept()["targets"].get(target)
-        return Higher(target, ()) if arguments is None else Target(target, arguments)
+        return own.OPS.target(target) if target in kept()["targets"] else own.higher(target)
 
 
 def replayed(made: Mapping[str, Any]) -> list[str]:
