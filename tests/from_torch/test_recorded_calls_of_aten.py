@@ -1,9 +1,9 @@
 """Which graphs calls of ATen ops become, and what the front end makes of captured graphs, without PyTorch.
 
 The record aten_graphs.json is of calls that tests with PyTorch lower, and aten_changes.json of graphs that they
-capture; they, and others beside them, are kept as texts. ``python -m tests.torch_backend.keep_calls`` and
-``keep_passes`` write the texts anew; run as a script, this file writes the records anew, and with names of ops or of
-functions it prints what they make.
+capture; they, and others beside them, are kept as texts. It has what ``aten_parts`` decides without a graph, too.
+``python -m tests.torch_backend.keep_calls`` and ``keep_passes`` write the texts anew; run as a script, this file writes
+the records anew, and with names of ops, of functions or of parts it prints what they make.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from helpers import aten_passes
+from helpers import aten_parts, aten_passes
 from helpers.aten_calls import kept, replayed
 from helpers.recorded import digest, keep
 from helpers.recorded import kept as recorded
@@ -53,16 +53,27 @@ def changes():
     return made
 
 
+def decided(name):
+    """What a part of the front end decides."""
+    return aten_parts.lines(name, aten_passes.modules())
+
+
+def digests():
+    """The digests of all changes, and of all parts."""
+    made = {name: [digest([text]) for text in texts] for name, texts in sorted(changes().items())}
+    return {**made, **{name: digest(decided(name)) for name in aten_parts.PARTS}}
+
+
 def test_changes_of_captured_graphs_are_those_recorded():
-    found = {name: [digest([text]) for text in texts] for name, texts in changes().items()}
-    assert found == recorded(CHANGES)
+    assert digests() == recorded(CHANGES)
 
 
 if __name__ == "__main__":
     if names := sys.argv[1:]:
-        for name, lines in [*graphs(0, 1).items(), *changes().items()]:
+        parts = {name: decided(name) for name in aten_parts.PARTS}
+        for name, lines in [*graphs(0, 1).items(), *changes().items(), *parts.items()]:
             if name in names:
                 print(name, *lines, sep="\n  ")
     else:
         keep(KEPT, [found(group) for group in range(GROUPS)])
-        keep(CHANGES, {name: [digest([text]) for text in texts] for name, texts in sorted(changes().items())})
+        keep(CHANGES, digests())

@@ -77,7 +77,7 @@ def replaced() -> Iterator[None]:
 def modules() -> Mapping[str, Any]:
     """The modules of the front end with the stand-ins, by their names in it."""
     with replaced():
-        for name in ("backend", "export", "judge"):
+        for name in ("backend", "export", "judge", "registered"):
             importlib.import_module(f"{FRONT}.{name}")
         return {name.removeprefix(f"{FRONT}."): one for name, one in sys.modules.items() if name.startswith(FRONT)}
 

@@ -206,7 +206,11 @@ def of_region(region_of: Any, gm: Any, made: Mapping[str, Any], nodes: dict[str,
 def of_export(export: Any, gm: Any, made: Mapping[str, Any], nodes: dict[str, own.Node]) -> Iterator[str]:
     """A program that is exported."""
     program = own.ExportedProgram()
-    program.graph_module, program.range_constraints = gm, {}
+    program.graph_module = gm
+    program.range_constraints = {
+        own.sympy_stand_in.Symbol(name): SimpleNamespace(lower=low, upper=high)
+        for name, (low, high) in made.get("ranges", {}).items()
+    }
     program.state_dict, program.constants = value_of_all(made["stored"], nodes), {}
     program.graph_signature = SimpleNamespace(
         **{

@@ -17,6 +17,8 @@ from zlib import crc32
 import numpy as np
 from ml_dtypes import bfloat16
 
+from tests.helpers import sympy_stand_in
+
 # Data types by their rank in promotions: a kind is bool, integer, floating-point or complex.
 KINDS = (
     ("bool",),
@@ -86,6 +88,7 @@ class SymInt:
     """
 
     def __init__(self, expr: Any, hint: Any) -> None:
+        expr = sympy_stand_in.parsed(expr) if type(expr) is str else expr
         self.node = SimpleNamespace(expr=expr, hint=hint, has_hint=lambda: hint is not None)
 
     def __repr__(self) -> str:
@@ -98,17 +101,17 @@ class SymInt:
         return hash(self.node.hint)
 
     def __mul__(self, other: Any) -> SymInt:
-        return SymInt(f"({self})*({other})", self.node.hint * hint_of(other))
+        return SymInt(self.node.expr * expr_of(other), self.node.hint * hint_of(other))
 
     __rmul__ = __mul__
 
     def __add__(self, other: Any) -> SymInt:
-        return SymInt(f"({self})+({other})", self.node.hint + hint_of(other))
+        return SymInt(self.node.expr + expr_of(other), self.node.hint + hint_of(other))
 
     __radd__ = __add__
 
     def __floordiv__(self, other: Any) -> SymInt:
-        return SymInt(f"({self})//({other})", self.node.hint // hint_of(other))
+        return SymInt(self.node.expr // expr_of(other), self.node.hint // hint_of(other))
 
     def __int__(self) -> int:
         return int(self.node.hint)
@@ -120,6 +123,11 @@ class SymFloat(SymInt):
 
 class SymBool(SymInt):
     """A condition that changes from call to call."""
+
+
+def expr_of(size: Any) -> Any:
+    """What PyTorch states of a size."""
+    return size.node.expr if isinstance(size, SymInt) else size
 
 
 def hint_of(size: Any) -> Any:
@@ -487,10 +495,12 @@ class Target:
     __repr__ = __str__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if NodeList.current is None:
+            return f"{self}{args}{kwargs}"
         stated = STATED.get(".".join(self._name.split(".")[:2]))
         if stated is not None:
             return stated(*args, **kwargs)
-        like = NodeList.current.meta.get("val") if NodeList.current is not None else None
+        like = NodeList.current.meta.get("val")
         sources = [one for one in args if isinstance(one, Tensor)]
         if isinstance(like, Tensor) and sources and sources[0].shape == like.shape:
             return like.like(like.shape, on_elements(*[one for one in sources if one.shape == like.shape]).stride())
@@ -973,7 +983,7 @@ def modules(missing: Iterable[str]) -> dict[str, ModuleType]:
         _dynamo=SimpleNamespace(utils=SimpleNamespace(counters=counters), config=SimpleNamespace(), reset=nothing),
         nn=SimpleNamespace(
             Module=Module, Parameter=type("Parameter", (Tensor,), {}), Buffer=lambda tensor, persistent: tensor,
-            functional=SimpleNamespace(interpolate="interpolate"),
+            functional=SimpleNamespace(interpolate=lambda *given, **named: f"usual {given} {named}"),
         ),
         library=SimpleNamespace(Library=Defined, register_autograd=lambda *a, **k: Defined.made.append((a, k))),
     )  # fmt: skip
@@ -1009,8 +1019,8 @@ def modules(missing: Iterable[str]) -> dict[str, ModuleType]:
     module("torch._subclasses.fake_tensor", FakeTensorMode=_Mode)
     torch.fx, torch.export = fx, export  # type: ignore[attr-defined]
     functions = ("FloorDiv", "Max", "Min", "Mod", "PythonMod", "ToFloat", "TruncToInt")
-    module("torch.utils._sympy.functions", **{name: type(name, (), {}) for name in functions})
-    module("sympy", **{name: type(name, (), {}) for name in ("Integer", "Symbol", "Add", "Mul", "Pow", "Float")})
+    module("torch.utils._sympy.functions", **{name: getattr(sympy_stand_in, name) for name in functions})
+    made["sympy"] = sympy_stand_in
     return made
 
 

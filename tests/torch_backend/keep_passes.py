@@ -214,7 +214,7 @@ def watch() -> None:
     def decomposed(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = decompose(self, *args, **kwargs)
         specs = made.graph_signature
-        ranges = {str(key): [int(one.lower), min(int(one.upper), 2**40)] for key, one in self.range_constraints.items()}
+        ranges = {str(key): [int(one.lower), int(min(one.upper, 2**40))] for key, one in self.range_constraints.items()}
 
         def make(text: PassText) -> Any:
             stored = {**made.state_dict, **made.constants}

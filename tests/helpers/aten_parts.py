@@ -1,0 +1,478 @@
+"""Decisions of the front end for PyTorch that no graph shows, as lines of text; without PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from onegraph.graph import Graph
+from onegraph.lowering.emitter import Emitter
+from tests.helpers import aten_calls
+from tests.helpers import torch_stand_in as own
+from tests.helpers.recorded import lines_of
+
+FLOAT, BF16, INT = (own.Dtype(name) for name in ("float32", "bfloat16", "int64"))
+
+
+CALLS: list[str] = []  # those of functions of PyTorch
+
+
+def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """What a call returns or raises."""
+    try:
+        return str(function(*args, **kwargs))
+    except Exception as error:
+        return f"{type(error).__name__}: {error if type(error).__module__.startswith('onegraph') else ''}"
+
+
+class Told:
+    """What functions of PyTorch are asked to compute, as a text.
+
+    Args:
+        text: the text.
+        known: attributes that have values.
+    """
+
+    def __init__(self, text: str, **known: Any) -> None:
+        self._text = text
+        vars(self).update(known)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __getattr__(self, name: str) -> Told:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Told(f"{self}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Told:
+        ends = [*map(str, args), *[f"{key}={one}" for key, one in kwargs.items()]]
+        made = Told(f"{self}({', '.join(ends)})")
+        CALLS.append(str(made))
+        return made
+
+    def __getitem__(self, place: Any) -> Told:
+        return Told(f"{self}[{place}]")
+
+    def __iter__(self) -> Iterator[Told]:
+        return iter([self[0], self[1]])
+
+
+for _name in ("add", "sub", "mul", "truediv", "matmul", "ne", "eq", "pow"):
+    setattr(Told, f"__{_name}__", lambda self, other, name=_name: Told(f"({self} {name} {other})"))
+Told.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def options(front: Any) -> Iterator[str]:
+    """Which options are taken."""
+    most = 2**31
+    values = {
+        "fallback": ("eager", "error", "other", 1), "prepare": (True, False, 1), "frozen": (True, 0),
+        "threads": (None, 0, 1, 7, most - 1, most, "1"), "fpmath_mode": ("bf16", 1), "smallest": (0, 1, most - 1, most),
+        "cache_capacity": (0, 1, most - 1, most), "new_sizes": ("compile", "eager", "other", 1),
+        "reproducible": (True, 1), "finite_math": (True, None), "other": (1,),
+    }  # fmt: skip
+    given = [None, {}, 1, *[{name: one} for name, several in values.items() for one in several]]
+    for one in given:
+        yield outcome(front["options"].options_of, one)
+
+
+def statistics(front: Any) -> Iterator[str]:
+    """What is counted, and how it is told."""
+    module, sizes = front["statistics"], front["sizes"]
+    works = [sizes.Work() for _ in range(3)]
+    works[1].compilations, works[1].dropped, works[1].answered, works[1].reused = 5, 2, 1, 1
+    works[1].reason, works[2].reused = "because", 3
+    works[1].add([own.Tensor(FLOAT, (2, 3)), 4])
+    works[1].add([own.Tensor(FLOAT, (2, 5)), 4])
+    works[2].add([own.Tensor(FLOAT, (2, 5)), 4])
+    left = [
+        module.Left("a", "x", 1, 7),
+        module.Left("b", "x", 3),
+        module.Left("a", "x", 2, 1),
+        module.Left("a", "y", 1),
+    ]
+    region, same = module.RegionStatistics, object()
+    regions = [
+        region("inference", 1, 2, left, (10, 5), works[0], same, "weights"),
+        region("forward", 2, 1, left[1:], (20, 0), works[1], same),
+        region("backward", 0, 0, (), (0, 0), works[2], None, "weights"),
+    ]
+    counters = module.torch._dynamo.utils.counters
+    for count, breaks in ((0, 0), (1, 1), (2, 0), (3, 2)):
+        module.reset()
+        counters["graph_break"].update({"one": breaks})
+        counters["unimplemented"].update({"two": breaks, "one": 1})
+        for one in regions[:count]:
+            module.add(one)
+        found = module.statistics()
+        yield f"{found}"
+        yield str({**found.to_dict(), "prepared_bytes": 0})
+        yield f"{[str(one) for one in found.left]} {type(found.prepared_bytes)}"
+    counters["graph_break"].clear()
+    counters["unimplemented"].clear()
+    counters["graph_break"].update({"three": 1})
+    yield str(module.statistics().breaks)
+    module.reset()
+    yield str(module.statistics())
+    yield str(module.Statistics(regions[2:]).share) + str(module.Statistics([region("forward", taken=1)]).share)
+    counters["graph_break"].clear()
+
+
+def sizes(front: Any) -> Iterator[str]:
+    """What is kept for combinations of sizes."""
+    module = front["sizes"]
+    made: list[str] = []
+
+    def compiled(arguments: Sequence[Any]) -> Any:
+        made.append(str(arguments))
+        if arguments[0] == 13:
+            raise ValueError("thirteen")
+        return lambda *given: f"{module.is_background()} {arguments} {given}"
+
+    for capacity, eager in ((2, None), (1, None), (2, lambda *given: f"eager {given}")):
+        work = module.Work()
+        kept = module.BySizes(compiled, capacity, work, eager)
+        made.clear()
+        for number in (1, 2, 1, 3, 2, 1.0, True, 13, 13, own.Tensor(FLOAT, (2, 3)), own.Tensor(FLOAT, (2, 3), (1, 2))):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                yield outcome(kept.run, number)
+                for thread in module.threading.enumerate():
+                    if thread.name == module.NAME:
+                        thread.join()
+            places = [(one.filename.rpartition("/")[2], str(one.message)) for one in told]
+            yield f"{places} {made} {kept._busy} {len(kept._failed)} {[*kept._kept]}"
+        yield f"{work.compilations} {work.dropped} {work.answered} {work.counts}"
+    yield f"{module.is_background()}"
+
+
+class Weight(own.Tensor):
+    """A weight with memory."""
+
+
+def programs(front: Any) -> Iterator[str]:
+    """Which program runs for the weights of a call."""
+    module = front["programs"]
+    clock, log = [0.0], list[str]()
+    module.perf_counter = lambda: clock[0]
+    module.log = SimpleNamespace(info=lambda text, *values: log.append(text % values))
+
+    def weight(number: float) -> Any:
+        return own.from_numpy(np.full(4096, number, np.float32))
+
+    first, second = weight(1), weight(2)
+    for frozen, times in itertools.product((False, True), ((1.0, 100.0), (50.0, 1.0), (1e-6, 1e-6), (1.0, 40.0))):
+
+        def compiled(arguments: Sequence[Any], places: Sequence[int], times: Any = times) -> Any:
+            log.append(f"compiled {len(arguments)} {[*places]}")
+
+            def run(*given: Any) -> str:
+                clock[0] += times[1] if places else times[0]
+                return f"run {places} {len(given)}"
+
+            return run
+
+        options = front["options"].BackendOptions(frozen=frozen)
+        made, log[:] = module.Programs(compiled, [1], options), []
+        fits = front["weights"].ModuleWeights.fit
+
+        def fit(self: Any, tensors: Any, times: Any = times, fits: Any = fits) -> bool:
+            clock[0] += times[0]
+            return bool(fits(self, tensors))
+
+        front["weights"].ModuleWeights.fit = fit
+        try:
+            results = [str(made.run([0, first])) for _ in range(20)]
+            yield f"{frozen} {times} {results} {made.trial is None} {made.places} {made.in_vain} {log}"
+            for number in range(8):
+                second.array[number] += 1
+                second._version += 1
+                result = made.run([0, second if number % 3 else first])
+                yield f"{result} {made.in_vain} {made.places} {len(made.programs)} {log[-1]}"
+        finally:
+            front["weights"].ModuleWeights.fit = fits
+        yield f"{[one.calls for one in made.programs.values()]} {len(made.readers)}"
+    options = front["options"].BackendOptions(frozen=True)
+    made, kept = module.Programs(compiled, [0], options), [weight(one) for one in range(66)]
+    yield str([made.run([one]) for one in kept[62:] + kept])
+    yield f"{len(made.programs)} {made.in_vain} {sum(one.calls for one in made.programs.values())}"
+    for one in made.programs.values():
+        one.calls = 100
+    del kept[3:], one
+    yield f"{len(made.programs)} {made.in_vain}"
+    odd = weight(1)
+    odd.device = own.Named("meta")
+    yield str(made.run([odd])) + str(made.places)
+    for comparing, computing, reading in (
+        ([1.0] * 7, [1.0], []), ([1.0] * 8, [50.0], []), ([1.0] * 8, [49.0], []), ([1.0] * 8, [49.0], [1.0] * 7),
+        ([1.0] * 8, [49.0], [1.0] * 8), ([3e-6] * 8, [1e-6], []), ([2e-6] * 8, [1e-6], []), ([1.0] * 8, [49.0], [50.0]),
+        ([1.0] * 8, [49.0], [49.5, 60.0]), ([1.0] * 8, [50.0], [1.0]),
+    ):  # fmt: skip
+        trial = module.Trial()
+        trial.comparing, trial.computing, trial.reading = comparing, computing, reading
+        yield f"{trial.wants_reading} {trial.is_over} {trial.reads_faster}"
+
+
+def weights(front: Any) -> Iterator[str]:
+    """Which weights are the same, and which can be watched."""
+    module = front["weights"]
+
+    def weight(shape: Sequence[int], strides: Any = None) -> Any:
+        return own.Tensor(FLOAT, shape, strides)
+
+    for one in (weight([2, 3]), weight([2, 3], [1, 2]), weight([0, 3]), weight([1, 3], [7, 2]), weight([])):
+        yield f"{module._span(one)[1]} {module._span(one)[0] == one.data_ptr()}"
+        for frozen, inference in itertools.product((True, False), repeat=2):
+            one.is_inference = lambda inference=inference: inference
+            made = module.ModuleWeights([one], 2, frozen)
+            found = [made.fit([one]), made.fit([one, one]), made.fit([weight([2, 3])]), made.is_counted, made.writes]
+            one._version += 1
+            yield f"{found} {made.fit([one])} {made.watch is None}"
+    for name, value in {
+        "layout": "sparse", "device": own.Named("cuda"), "is_quantized": True, "is_conj": lambda: True,
+        "is_neg": lambda: True, "is_pinned": lambda: True, "dtype": FLOAT,
+    }.items():  # fmt: skip
+        one = weight([2])
+        setattr(one, name, value)
+        found = [module.can_be_watched(one)]
+        module.torch.accelerator.is_available = lambda: True
+        found.append(module.can_be_watched(one))
+        module.torch.accelerator.is_available = lambda: False
+        yield f"{name} {found} {module.can_be_watched(Weight(FLOAT, [2]))}"
+
+
+def decompositions(front: Any) -> Iterator[str]:
+    """What ops are taken apart into."""
+    paths, capture, forms = front["fast_paths"], front["capture"], front["kernel_forms"]
+    told, before = Told("torch"), [paths.torch, paths.aten, capture.torch, capture.aten]
+    told.bool = own.Dtype("bool")
+    paths.torch, paths.aten, capture.torch, capture.aten = told, Told("aten"), told, Told("aten")
+    try:
+        source = Told("src", shape=(2, 5, 8))
+        masks = [
+            (None, None),
+            *[(Told("m", dtype=kind, shape=(2, 5)), one) for kind in ("x", told.bool) for one in (0, 1, 2)],
+        ]
+        for (mask, kind), needed, average in itertools.product(masks, (True, False), (True, False)):
+            parts = [Told(name) for name in ("qkv", "qkv_b", "proj", "proj_b")]
+            yield str(paths._attention(source, source, source, 8, 4, *parts, mask, needed, average, kind))
+        yield str(paths._attention(source, source, source, 8, 4, *parts))
+        rest = [Told(name) for name in "abcdefgh"]
+        for gelu, first, (mask, kind) in itertools.product((True, False), (True, False), masks[:2]):
+            yield str(paths._encoder_layer(source, 8, 4, *parts, gelu, first, 0.5, *rest, mask, kind))
+        for p, train in ((0.25, None), (0.25, True), (1, True), (1, False), (1, None), (0, None)):
+            yield str(capture._dropout(Told("src"), p, train))
+    finally:
+        paths.torch, paths.aten, capture.torch, capture.aten = before
+    table = {
+        op: (lambda *args, name=str(op), **kwargs: Told(f"{name}{args}{kwargs}"))
+        for op in (*forms.DTYPE_OF, *forms.IN_ROWS, own.OPS.aten.add.Tensor)
+    }
+    changed = forms.as_kernels(table)
+    kinds = [own.Tensor(own.Dtype(name), (2,)) for name in ("float32", "bfloat16", "float64")]
+    for op, function in changed.items():
+        for given in (kinds, kinds[::-1], [own.Tensor(FLOAT, (0,)), *kinds], [*kinds, own.Tensor(FLOAT, (2, 0))]):
+            yield f"{op} {outcome(function, *given)}"
+        yield f"{op} {outcome(function, 1, own.Tensor(FLOAT, (own.SymInt('s0', 0),)), *kinds)}"
+    several = {op: lambda *_, **__: (Told("a"), Told("b")) for op in forms.IN_ROWS}
+    yield str([one(kinds[0]) for one in forms.as_kernels(several).values()] + [*forms.as_kernels({})])
+
+
+def own_ops(front: Any) -> Iterator[str]:
+    """The ops that the front end defines, and what they compute."""
+    for made in own.Defined.made:
+        yield str([one.get("tags") if type(one) is dict else one for one in made if type(one) in (str, dict)])
+    torch = Told("torch")
+    functions = {
+        "draws": ("_bernoulli_like",), "embeddings": ("_add_rows", "_embedding_gradient"),
+        "in_place": ("_slice", "_select"),
+        "joint": ("_max_pool_backward", "_max_pool_backward_like"), "resizing": ("_resized_like", "_gradient_like"),
+    }  # fmt: skip
+    source = Told("src", shape=(2, 3, 4, 5))
+    for name, several in functions.items():
+        module, made = front[name], [Told(one, shape=(6, 7)) for one in "abcd"]
+        before = {
+            key: vars(module)[key]
+            for key in ("torch", "aten", "library", "suggest_memory_format")
+            if key in vars(module)
+        }
+        vars(module).update({key: torch if key == "torch" else Told(key) for key in before})
+        try:
+            for function in several:
+                count = max(vars(module)[function].__code__.co_argcount, 2) - 2
+                for last in (made[3], 0, -1, 2):
+                    CALLS.clear()
+                    yield f"{function} {outcome(vars(module)[function], source, *made[:count], last)} {CALLS}"
+        finally:
+            vars(module).update(before)
+    for made in own.Defined.made:
+        if len(made) == 3 and made[2] == "Meta":
+            yield f"{made[0]} {outcome(made[1], own.Tensor(FLOAT, (2, 3, 4)), own.Tensor(FLOAT, (4, 3)), 7, 3)}"
+        if type(made[0]) is tuple:  # a gradient
+            context = SimpleNamespace()
+            made[1]["setup_context"](context, [own.Tensor(FLOAT, (2, 3, 4)), [8], True, 0.5], None)
+            yield f"{made[0][0]} {context.sizes} {outcome(made[0][1], context, own.Tensor(FLOAT, (2, 3, 8)))}"
+
+
+def resizes(front: Any) -> Iterator[str]:
+    """Which resizing of images becomes one op."""
+    module = front["resizing"]
+    module.upsample_compute_output_size = lambda shape, size, factors: f"{shape} {size} {factors}"
+    mode = module.whole_ops()
+    for rank, kind in ((3, FLOAT), (4, FLOAT), (4, BF16), (4, INT), (5, FLOAT), (2, FLOAT)):
+        source = own.Tensor(kind, (2, 3, 4, 5, 6)[:rank])
+        for name, size, factor in itertools.product(
+            ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"),
+            (None, 7, [7, 8]), (None, 1.5, (1.5, 2.5)),
+        ):  # fmt: skip
+            for more in ({}, {"align_corners": True}, {"recompute_scale_factor": True}, {"antialias": True}):
+                kwargs = {"size": size, "scale_factor": factor, "mode": name, **more}
+                found = module._resized(source, **kwargs)
+                if found is not None:
+                    yield f"{rank} {kind} {kwargs} {found}"
+    odd = own.Tensor(FLOAT, (2, 3, 4, 5))
+    for name, value in {"device": own.Named("cuda"), "layout": "sparse", "is_quantized": True}.items():
+        before, _ = getattr(odd, name), setattr(odd, name, value)
+        yield f"{name} {module._resized(odd, 3)}"
+        setattr(odd, name, before)
+    for shape in ((2, 3, 0, 5), (2, 3, own.SymInt("s0", 4), 5)):
+        yield str(module._resized(own.Tensor(FLOAT, shape), 3))
+    module.dense_attention = lambda *args, **kwargs: f"dense {args} {kwargs}"
+    for divides, compiling in itertools.product((True, False), repeat=2):
+        module.torch.compiler = SimpleNamespace(is_dynamo_compiling=lambda compiling=compiling: compiling)
+        mode = module.whole_ops(divides)
+        for function in (module.torch.nn.functional.interpolate, Told("other"), module.flex_attention):
+            for given in ((odd, 3), (own.Tensor(INT, (2, 3, 4, 5)), 3)):
+                found = outcome(mode.__torch_function__, function, (), given, {"mode": "nearest"})
+                yield f"{divides} {compiling} {found}"
+        yield outcome(mode.__torch_function__, module.flex_attention, (), (1,)) + str(module.whole_ops().divides)
+
+
+def registered(front: Any) -> Iterator[str]:
+    """Which lowerings of custom ops are taken, and what they return."""
+    module, backends = front["registered"], front["registration"]
+    mine, table = own.OPS.target("mine.scale.default"), front["node"].LOWERINGS
+    for op, function in (
+        ("mine", None), (own.OPS.aten.add.Tensor, None), (own.OPS.target("onegraph.a.default"), None), (mine, 3),
+        (mine, None), (mine, lambda call: None),
+    ):  # fmt: skip
+        yield f"{outcome(module.register, op, function)} {str(mine) in table}"
+    like = own.Tensor(FLOAT, (2, 3))
+    results: dict[str, Callable[[Any], Any]] = {
+        "one": lambda call: call.graph.op("Abs", [call.args["a"]]),
+        "two": lambda call: (call.graph.op("Abs", [call.args["a"]]), call.args["b"][1]),
+        "list": lambda call: [call.args["a"]], "none": lambda call: None, "array": lambda call: np.ones(3),
+    }  # fmt: skip
+    for (name, function), likes in itertools.product(results.items(), (like, [like], (like, like))):
+        module.register(mine, function)
+        graph = Graph()
+        emit = Emitter(graph)
+        a = graph.input("a", "f32", [2, 3])
+        values = {"a": a, "b": [np.zeros((2, 3), np.float32), a], "c": "text"}
+        node = front["node"].AtenNode(mine, values, values, likes, frozenset(), emit)
+        yield f"{name} {outcome(lambda node=node: [one.shape for one in _listed(table[str(mine)](node))])}"
+        yield from lines_of(graph)
+    module.register(mine, None)
+    yield str(str(mine) in table)
+    registry = backends.registry
+    registry._COMPILER_FNS, told = {"other": 1, "onegraph": 2}, []
+    registry.register_backend = lambda **kwargs: told.append(kwargs["name"])
+    for _ in range(2):
+        backends.register(print)
+        kept = registry._COMPILER_FNS
+        yield f"{told} {type(kept).__name__} {'onegraph' in kept} {'other' in kept} {'third' in kept} {len(kept)}"
+        registry._COMPILER_FNS["fourth"] = 4
+
+
+def _listed(value: Any) -> Any:
+    return [("list", *[one]) and one for one in value] if type(value) in (list, tuple) else [value]
+
+
+def stated(front: Any) -> Iterator[str]:
+    """How dims give sizes."""
+    module = front["stated_sizes"]
+    tables = (
+        (["s0", 4, "s0"], [6, 4, 6], [[8, 4, 8], [8, 4, 9], [8, 5, 8]]),
+        (["2*s0", "s0+1"], [6, 4], [[8, 5], [7, 5], [8, 4]]),
+        (["s0*s1", "s1"], [12, 3], [[20, 5], [21, 5], [20, 4]]),
+        (["s0+s1", "s1", "s0-s1"], [9, 3, 3], [[9, 4, 1], [9, 4, 2]]),
+        (["s0//2", "s0"], [3, 7], [[4, 8], [4, 9], [3, 8]]),
+        (["s0//2", "s1"], [3, 7], [[4, 8], [4, 9]]),
+        (["s0%3", "s0"], [1, 7], [[2, 8], [1, 8]]),
+        (["s0", "s1"], [1, 7], [[1, 9], [2, 9]]),
+        (["s0", "s1"], [0, 7], [[0, 9], [2, 9]]),
+        (["s0**2", "s0"], [9, 3], [[16, 4], [15, 4]]),
+        (["s0**2", "s0**3"], [9, 27], [[16, 64], [16, 60]]),
+        (["Max(1, s0)", "s0"], [5, 5], [[7, 7], [7, 6]]),
+        (["Min(4, s0)", "s0", "PythonMod(s0, 4)"], [4, 5, 1], [[3, 3, 3], [4, 7, 3], [4, 4, 1]]),
+        (["3*s0+2*s1", "s1"], [18, 3], [[20, 4], [21, 3], [19, 3]]),
+        (["TruncToInt(Float*ToFloat(s0))", "s0"], [12, 8], [[15, 10], [16, 10]]),
+        (["TruncToInt(Odd*ToFloat(s0))", "s0"], [8, 8], [[11, 10], [12, 10]]),
+        (["TruncToInt(Float*s0)", "s0"], [12, 8], [[15, 10]]),
+        (["TruncToInt(Minus*ToFloat(s0))", "s0"], [12, 8], [[15, 10]]),
+        (["Abs(s0)", "s0"], [8, 8], [[9, 9], [9, 8]]),
+        (["s0*(s1//2)", "s0", "s1"], [12, 4, 7], [[10, 5, 4], [10, 5, 6]]),
+    )  # fmt: skip
+    parsed = own.sympy_stand_in.parsed
+    numbers = {"Float": 1.5, "Odd": 1.1, "Minus": -1.5}
+    for texts, dims, others in tables:
+        plain = [text if type(text) is int else _with_numbers(text, numbers, parsed) for text in texts]
+        sized = [one if type(one) is int else own.SymInt(one, dim) for one, dim in zip(plain, dims, strict=True)]
+        yield f"{texts} {sorted(map(str, module.solved_symbols(sized)))}"
+        made = module.StatedSizes(sized, dims, 1)
+        yield f"{made.places} {made.layouts} {made._solved} {made._ones} {[*map(str, made.known)]}"
+        yield str([made.sizes(one) for one in [dims, *others]])
+        if symbols := own_sizes(made.sizes(dims)):
+            yield f"{made.opened(dims, symbols)} {symbols[0].sizes.conditions()}"
+    for text in (
+        "s0",
+        "s0*2",
+        "s0*s1*3",
+        "s0+s1+4",
+        "s0**3",
+        "Max(s0, s1, 9)",
+        "Min(s0, s1, 2)",
+        "Mod(s0, s1)",
+        "s0//s1",
+        "Abs(s0)",
+    ):
+        expression = parsed(text)
+        known = {own.sympy_stand_in.Symbol("s0"): 7, own.sympy_stand_in.Symbol("s1"): 4}
+        yield f"{text} {outcome(module.value_of, expression, known)} {outcome(module.value_of, expression, {})}"
+        yield outcome(module.value_of, expression, {**known, parsed("s0*s1"): 100, parsed("s0"): 5})
+
+
+def own_sizes(values: Sequence[int] | None) -> Any:
+    """Open sizes of these values."""
+    return aten_calls.OpenSizes(values).symbols if values else ()
+
+
+def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:
+    for name, number in numbers.items():
+        text = text.replace(name + "*", f"{number}*")
+    return parsed(text)
+
+
+def lines(name: str, front: Any) -> list[str]:
+    """The lines of one of ``PARTS``.
+
+    Args:
+        name: of the part.
+        front: the modules of the front end.
+    """
+    own.NodeList.current = None
+    return [*PARTS[name](front)]
+
+
+PARTS = {
+    one.__name__: one
+    for one in (
+        options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated,
+    )
+}  # fmt: skip
