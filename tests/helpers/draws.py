@@ -545,4 +545,4 @@ def made_by_programs(name: str, number: int) -> list[str]:
     return recorded.outcome(PROGRAMS[name])
 
 
-from . import drawn_edits, drawn_uses  # noqa: E402, F401  # they add materials
+from . import drawn_edits, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials

@@ -415,8 +415,12 @@ def with_other(form, place, other):
 
 
 def saved():
-    """Cases of an op as nodes of ONNX."""
+    """Cases of an op as nodes of ONNX, and rare forms."""
     pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from helpers import saved_forms
+
+    for kind, line in saved_forms.lines():
+        yield f"form of {kind}", outcome(lambda text: nodes_of(saved_forms.graph_of(text)), line)
     every = [(case.kind, host_cases.graph_of(case)[0]) for case in host_cases.cases()]
     every += [(case.kind, graph_of_case(case)) for case in CASES[::3]]
     for number, (kind, graph) in enumerate(every):
