@@ -592,6 +592,9 @@ def _learned() -> Iterator[HostCase]:
         known = frozenset([1, 2, 3, 4, 5, 6])
         given, sums = [src.astype(dtype), nodes, roots, weights], np.array([[9], [9], [18], [9]], dtype)
         yield HostCase("TreeEnsemble", given, [sums], {"n_targets": 1}, known)
+        rows, twice = np.zeros((9, 2), dtype), np.int32([0, 5, 0])  # which end at leaves 0, 3 and 0
+        infinite = [rows, nodes, twice, np.array([np.inf, 2, 4, -np.inf, 16], dtype)]
+        yield HostCase("TreeEnsemble", infinite, [np.full((9, 1), np.nan, dtype)], {"n_targets": 1}, known)
         more = [np.array([1, 0], dtype), np.int32([0, 1, 0, 0, 1, 0]), np.int32([0, 1, 2, 3, 4, 6])]
         given[3] = np.array([1, 2, 4, 8, 16, 32], dtype)
         parts = np.array([[10, 0], [10, 0], [33, 18], [10, 0]], dtype)

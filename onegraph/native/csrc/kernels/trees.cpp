@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "registry.h"
 #include "shares.h"
@@ -68,6 +71,22 @@ void walk(const Node<T> *nodes, const T *const *rows, int *places) {
     }
     for (std::size_t i = 0; i < WALKS; i++)
         std::memcpy(&places[i], &nodes[places[i]].threshold, sizeof(int));
+}
+
+// A score to which no leaf has added: NaN of other bits than those of NaN that arithmetic makes. No weight has them, see add().
+template <typename T>
+ONEGRAPH_INLINE T no_score() {
+    using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
+    const Bits bits = static_cast<Bits>(~Bits {0}) >> 1; // NaN with all bits but that of the sign
+    T score;
+    std::memcpy(&score, &bits, sizeof score);
+    return score;
+}
+
+template <typename T>
+ONEGRAPH_INLINE bool is_no_score(T score) {
+    const T none = no_score<T>();
+    return std::memcmp(&score, &none, sizeof score) == 0;
 }
 
 template <typename T>
@@ -151,11 +170,15 @@ private:
         const int first = starts ? starts[leaf] : leaf, end = starts ? starts[leaf + 1] : leaf + 1;
         for (int i = first; i < end; i++) {
             T &score = row[targets ? targets[i] : 0];
-            const T weight = weights[i];
-            switch (aggregate_) { // NaN is no score yet
-            case MINIMUM: score = score < weight ? score : weight; break;
-            case MAXIMUM: score = score > weight ? score : weight; break;
-            default: score = score == score ? score + weight : weight;
+            const T weight = is_no_score(weights[i]) ? std::numeric_limits<T>::quiet_NaN() : weights[i];
+            if (is_no_score(score)) {
+                score = weight;
+                continue;
+            }
+            switch (aggregate_) { // NaN stays
+            case MINIMUM: score = score < weight || score != score ? score : weight; break;
+            case MAXIMUM: score = score > weight || score != score ? score : weight; break;
+            default: score += weight;
             }
         }
     }
@@ -171,7 +194,7 @@ private:
         const bool is_plain = !targets_ && !starts_ && aggregate_ <= AVERAGE; // leaf n adds weight n
         const T *rows[WALKS];
         int places[WALKS];
-        std::fill(dst + begin * n_targets_, dst + end * n_targets_, std::numeric_limits<T>::quiet_NaN());
+        std::fill(dst + begin * n_targets_, dst + end * n_targets_, no_score<T>());
         for (std::size_t tile = begin; tile < end; tile += TILE) {
             const std::size_t last = std::min(end, tile + TILE), whole = last - (last - tile) % WALKS;
             for (std::size_t tree = 0; tree < trees_; tree++)
@@ -199,13 +222,19 @@ private:
                         add(addresses, places[i], dst + row * n_targets_);
                 }
         }
+        if (!is_plain || !trees_) replace_no_scores(dst + begin * n_targets_, dst + end * n_targets_);
         finish(static_cast<const T *>(base_ ? addresses[base_] : nullptr), dst, begin, end);
+    }
+
+    template <typename T>
+    void replace_no_scores(T *begin, T *end) const {
+        for (T *score = begin; score < end; score++)
+            if (is_no_score(*score)) *score = is_absent_ ? std::numeric_limits<T>::quiet_NaN() : T {0};
     }
 
     template <typename T>
     void finish(const T *base, T *dst, std::size_t begin, std::size_t end) const {
         for (std::size_t i = begin * n_targets_; i < end * n_targets_; i++) {
-            if (dst[i] != dst[i] && !is_absent_) dst[i] = 0;
             if (aggregate_ == AVERAGE) dst[i] /= static_cast<T>(std::max<std::size_t>(trees_, 1));
             if (base) dst[i] += base[i % n_targets_];
         }
