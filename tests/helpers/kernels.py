@@ -43,11 +43,20 @@ def run(kind: str, *arrays: np.ndarray, threads: int = 1, **numbers: int | float
     run_compiled(kernel_for(kind, arrays, numbers), *arrays, threads=threads)
 
 
-def plan_of(kernel: CompiledKernel, count: int, *, threads: int = 1, results: int = 1) -> Plan:
-    """A plan of one step, whose tensors are inputs and results."""
-    places = range(count)
-    step = CompiledStep(kernel, kernel, places, count - results, (), 0, 0)
-    return Plan(PlanSource([step], {place: (place, 0) for place in places}, count, threads, {}))
+def plan_of(
+    kernel: CompiledKernel, count: int, *, threads: int = 1, results: int = 1, condition: CompiledKernel | None = None
+) -> Plan:
+    """A plan of one step, whose tensors are inputs and results.
+
+    ``condition``: a kernel that reads the first of them, and decides whether the step runs.
+    """
+    places, n_read = range(count), condition.ports[0] if condition else 0
+    steps = [CompiledStep(kernel, kernel, places[n_read:], count - results - n_read, (), 0, 0)]
+    if condition:
+        end = compiled("when_special_end", [], [])
+        steps.insert(0, CompiledStep(condition, condition, places[:n_read], n_read, (), 0, 0))
+        steps.append(CompiledStep(end, end, (), 0, (), 0, 0))
+    return Plan(PlanSource(steps, {place: (place, 0) for place in places}, count, threads, {}))
 
 
 def run_compiled(
@@ -57,6 +66,7 @@ def run_compiled(
     results: int = 1,
     at_begin: bool = False,
     over: int | None = None,
+    condition: CompiledKernel | None = None,
 ) -> None:
     """Run a compiled kernel on inputs and results, in a plan of one step.
 
@@ -69,14 +79,15 @@ def run_compiled(
         results: number of results.
         at_begin: whether the copies begin behind such a page, instead of ending before one.
         over: the place of the input in whose memory the first result lies.
+        condition: a kernel that reads the first arrays, and decides whether the other one runs on the rest.
     """
-    plan = plan_of(kernel, len(arrays), threads=threads, results=results)
+    plan = plan_of(kernel, len(arrays), threads=threads, results=results, condition=condition)
     guarded = [Guarded(array, at_begin=at_begin) for array in arrays]
     if over is not None:
         guarded[-results] = guarded[over]
     for place, each in enumerate(guarded):
         plan.bind(place, address_of(each.array))
-    plan.run_steps(0, 1)
+    plan.run_steps(0, 3 if condition else 1)
     for place, (array, each) in enumerate(zip(arrays, guarded, strict=True)):
         if array.flags.writeable and place != over:
             array[...] = each.array

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from onegraph.compiler.kernels.native import compiled, packed
-from onegraph.compiler.steps import CompiledStep
-from onegraph.native.library import address_of
-from onegraph.runtime.plan import Plan, PlanSource
-from tests.guard.memory import Guarded
 from tests.helpers.drawn import Array
 from tests.helpers.kernels import values_of
 
+from .. import draw as runs
 from ..draw import Draw
 from ..entry import draws
 from ..numbers import check_numbers, dims
@@ -45,30 +42,15 @@ def when_special(draw: Draw) -> None:
     arrays = [rare(draw, 3e38) for _ in range(draw.between(1, 4))]
     shown = draw.of([0, draw.between(0, len(arrays) - 1)])
     hidden = draw.between(0, len(arrays) - shown) if shown else 0
-    values = values_of(arrays)
+    numbers = packed("when_special", {"shown": shown, "hidden": hidden})
     source, target = np.float32([3]), np.float32([7])
-    ends = values_of([source, target])
-    steps = [
-        compiled("when_special", values, [], packed("when_special", {"shown": shown, "hidden": hidden})),
-        compiled("cast", ends[:1], ends[1:], ()),
-        compiled("when_special_end", [], [], ()),
-    ]
-    count = len(arrays)
-    pieces = [range(count), (count, count + 1), ()]
-    made = [
-        CompiledStep(step, step, places, n_inputs, (), 0, 0)
-        for step, places, n_inputs in zip(steps, pieces, (count, 1, 0), strict=True)
-    ]
-    plan = Plan(PlanSource(made, {place: (place, 0) for place in range(count + 2)}, count + 2, draw.threads, {}))
-    guarded = [Guarded(array) for array in (*arrays, source, target)]
-    for place, each in enumerate(guarded):
-        plan.bind(place, address_of(each.array))
+    condition, ends = compiled("when_special", values_of(arrays), [], numbers), values_of([source, target])
     draw.said = f"{[(array.dtype, array.shape, array.strides) for array in arrays]}, {shown} show {hidden}"
-    plan.run_steps(0, len(made))
+    copy = compiled("cast", ends[:1], ends[1:])
+    runs.run_compiled(copy, *arrays, source, target, threads=draw.threads, condition=condition)
     draw.runs += 1
     has = [not np.isfinite(array.astype(np.float64)).all() for array in arrays]
     is_shown = any(has[:shown]) or not shown
-    runs = any(has[shown + hidden :]) or (is_shown and any(has[shown : shown + hidden]))
-    draw.path = "runs" if runs else "skips"
-    assert guarded[-1].array[0] == (3 if runs else 7), str(draw)
-    assert all(each.is_clean() for each in guarded), f"{draw}: writes beside an array"
+    is_run = any(has[shown + hidden :]) or (is_shown and any(has[shown : shown + hidden]))
+    draw.path = "runs" if is_run else "skips"
+    assert target[0] == (3 if is_run else 7), str(draw)
