@@ -84,6 +84,7 @@ def code_product(draw: Draw) -> None:
     axes = draw.of([0, 0, 1, 2, 3])
     groups = draw.of([1, 1, 2, 3]) if axes else 1
     channels, columns = draw.size(129 if groups > 1 else 257), draw.size(70)
+    is_large = draw.flag(0.02)  # worth several threads, which share rows, or panels of few rows
     if is_depthwise := axes > 0 and draw.flag(0.3):
         groups, channels, columns = draw.size(80, 2), 1, 1
     windows: list[Window] = []
@@ -95,6 +96,8 @@ def code_product(draw: Draw) -> None:
         dst_shape = [src_shape[0], *results]
     else:
         src_shape = [draw.size(70)] if draw.flag(0.7) else [draw.between(1, 3), draw.size(17)]
+        if is_large:
+            src_shape, channels, columns = draw.of([([200], 257, 70), ([33], 513, 200)])
         dst_shape, size, results = [*src_shape], [], []
     taps = [window.taps for window in windows]
     src = codes_of(draw, kind, (*src_shape, groups * channels))
@@ -150,6 +153,8 @@ def code_matrices(draw: Draw) -> None:
     kinds = draw.of([*product([np.uint8, np.int8], repeat=2)])
     to = np.dtype(draw.of([f32, np.uint8, np.int8]))
     rows, depth, columns = draw.size(70), draw.size(), draw.size(70)
+    if draw.flag(0.02):  # worth several threads
+        rows, depth, columns = draw.of([(200, 257, 70), (33, 513, 200)])
     dims = tuple(draw.between(1, 3) for _ in range(draw.between(0, 2)))
     turned = draw.flag()
 

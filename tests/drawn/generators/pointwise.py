@@ -51,7 +51,7 @@ ERROR = 1e-6
 @draws("pointwise")
 def pointwise(draw: Draw) -> None:
     shape = tuple(draw.between(1, 4) for _ in range(draw.between(0, 2)))
-    shape = (*shape, draw.size(700) + 1) if draw.flag(0.9) else (*shape, draw.of([513, 1024, 4097]))
+    shape = (*shape, draw.size(700) + 1) if draw.flag(0.9) else (*shape, draw.of([513, 1024, 4097, 33000]))
     n_inputs, n_results = draw.between(1, 5), draw.between(1, 3)
     inputs = []
     for place in range(n_inputs):

@@ -42,6 +42,8 @@ class Layer:
         self.direction = draw.of([*DIRECTIONS])
         self.gates, self.directions = GATES[self.cell], 2 if self.direction == "bidirectional" else 1
         self.steps, self.batch, self.units = draw.between(1, 5), draw.of([1, 2, 3, draw.size(17)]), draw.size(65)
+        if draw.flag(0.02):  # worth several threads, which share rows of the batch, or the units of few rows
+            self.steps, self.batch, self.units = draw.of([(3, 13, 100), (2, 1, 257)])
         shape = self.directions, self.batch, self.units
         special = draw.of(["", "", "", "inputs", "hidden", "factors"])
         mild = {name: draw.mild(dims, special=name == special) for name, dims in (

@@ -254,7 +254,8 @@ def transformed(draw: Draw, image: Array, planes: Array, of: str, **numbers: obj
 
 @draws("winograd")
 def winograd(draw: Draw) -> None:
-    images, height, width = draw.between(1, 2), draw.between(1, 12), draw.between(1, 12)
+    most = 40 if draw.flag(0.02) else 12  # images that are worth several threads
+    images, height, width = draw.between(1, 2), draw.between(1, most), draw.between(1, most)
     channels, results = 16 * draw.between(1, 3), 16 * draw.between(1, 3)
     top, left, bottom, right = (draw.between(0, 2) for _ in range(4))
     high, wide = height + top + bottom - 2, width + left + right - 2
