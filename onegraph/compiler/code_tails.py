@@ -84,7 +84,7 @@ def tail_of(edit: Edit, product: Step, taken: set[int], *, has_rows: bool = True
 
 def _operand(edit: Edit, step: Step, number: int, has_rows: bool) -> int | None:
     """The other operand of a step, if the kernel takes it: a number, one for each result, or for each column."""
-    if step.kind not in STEPS or len(step.inputs) != 2 or [*step.inputs].count(number) != 1:
+    if step.kind not in STEPS:
         return None
     first, second = step.inputs
     if first != number and STEPS[step.kind] not in COMMUTATIVE:

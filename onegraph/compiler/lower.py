@@ -249,7 +249,7 @@ def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:
 
 def _executor(part: Part) -> str:
     """The executor of a part; the library casts types that the CPU lacks element by element."""
-    if part.kind != "TypeCast" or all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs)):
+    if part.kind != "TypeCast" or all(is_native(t.dtype) for t in (*part.types, *part.outputs)):
         return "library"
     return "copy"
 

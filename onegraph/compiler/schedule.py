@@ -284,7 +284,7 @@ class Schedule:
         source, target = (self.values[number] for number in (step.inputs[0], step.outputs[0]))
         if not {source.id, target.id}.isdisjoint(self.viewed | self.returned) or source.storage != source.id:
             return False
-        is_read_once = self._lowered.only_consumer(source.id) is not None and step.inputs.count(source.id) == 1
+        is_read_once = self._lowered.only_consumer(source.id) is not None
         return source.dense and is_read_once and self._lowered.maker(source.id) is not None
 
     def copy_into(self, source: int, target: int, note: int) -> None:

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from itertools import product as combinations
 from pathlib import Path
 from random import Random
@@ -45,6 +45,8 @@ KEPT = Path(__file__).parents[1] / "recorded" / "steps.json"
 SETTINGS = {"OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
 NEAR = 7  # graphs beside each
 RANDOM = 24  # random graphs of a kind
+# Uses of an op that is rewritten, by what is asked of them.
+FORMS = {"AVX2": {"form": 10, "newer": 4, "ranked": 3}, "AVX512_CORE_BF16": {"form": 3, "newer": 2}}
 OPTIONS = ({"reproducible": True}, {"fpmath_mode": "bf16"}, {"finite_math": True}, {"policy": "debug"})
 
 
@@ -265,6 +267,15 @@ def questions():
             yield kind, [*lines_of(specialise(graph, whole), opens=True), *sizes.conditions(), *sorted(sizes.pinned)]
 
 
+def forms():
+    """What the library gets for uses beside the cases of each op, and what the rewrites of the op make of them."""
+    for how, count in FORMS[os.environ["ONEDNN_MAX_CPU_ISA"]].items():
+        for kind in drawn_steps.cases():
+            drawn = (drawn_steps.lines(lines_of, f"{how} {kind}", number) for number in range(4 * count))
+            some = islice(filter(None, drawn), count if kind in drawn_steps.REWRITTEN else 1)
+            yield from ((kind, lines) for lines in some)
+
+
 def cases():
     for case in CASES[::3]:
         yield case.kind, graph_of_case(case)
@@ -327,8 +338,8 @@ def made(name):
     """The lines of a material, by kind."""
     vector_products.core_cache = lambda: 1 << 20  # another one on each machine
     lines = {}
-    if name == questions.__name__:
-        for kind, found in questions():
+    if name in (questions.__name__, forms.__name__):
+        for kind, found in globals()[name]():
             lines.setdefault(kind, []).extend(found)
         return lines
     if name == "chosen":
@@ -348,8 +359,8 @@ def made(name):
 
 # The materials of each instruction set.
 CHOSEN = {
-    "AVX2": [*MATERIAL, "questions", "chosen"],
-    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions", "chosen"],
+    "AVX2": [*MATERIAL, "questions", "forms", "chosen"],
+    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions", "forms", "chosen"],
 }
 
 

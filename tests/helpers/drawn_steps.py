@@ -6,7 +6,9 @@ decide conditions of the compiler which no other graph of a record decides.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,21 +17,33 @@ from random import Random
 import numpy as np
 
 import onegraph as og
-from onegraph.compiler.rewrites import library_form
-from onegraph.compiler.rewrites.form import Form
+from onegraph.compiler.ir.part import Part
+from onegraph.compiler.ir.step import Step
+from onegraph.compiler.ir.value import Values
+from onegraph.compiler.rewrites import is_best_alone, library_form, takes
+from onegraph.compiler.rewrites.compositions import COMPOSITIONS, PREFERRED
+from onegraph.compiler.rewrites.form import Form, form_of, result_types
+from onegraph.compiler.rewrites.norms import layer_norm_width, rms_norm_width
 from onegraph.compiler.rewrites.open_forms import OPEN_KINDS, open_form
+from onegraph.compiler.rewrites.single import SINGLE
+from onegraph.compiler.witnesses import witnesses
 from onegraph.errors import OneGraphError
 from onegraph.inference.infer import infer_op
 from onegraph.ir.op import LogicalTensor, Op
+from onegraph.opset.convolution_geometry import SIDES
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.shapes import known_dims
 from onegraph.testing.cases import CASES, Case
 
 from .near_graphs import CHANGES, changed
 from .neighbours import attributes_beside, neighbours
 from .recorded import digest
 
+FORMS = "form", "newer", "ranked"  # what is asked of a use of an op
+REWRITTEN = OPEN_KINDS | PREFERRED.keys() | COMPOSITIONS.keys() | SINGLE.keys()
+WIDTHS = {"LayerNorm": layer_norm_width, "RMSNorm": rms_norm_width}
 CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_steps.txt"
 SPECIAL = 0, -1, np.inf, np.nan, 1e-30, 200
 FURTHER = (
@@ -74,8 +88,11 @@ class Copy:
         for number, op in enumerate(self._source.ops):
             self._copy(op, is_chosen=number == self._place)
         for name, tensor in self._source.outputs.items():
-            self._new.output(name, self._made[tensor.id])
+            self._output(name, self._made[tensor.id])
         return self._new
+
+    def _output(self, name: str, tensor: LogicalTensor) -> None:
+        self._new.output(name, tensor)
 
     def _dims_to_change(self) -> dict[int, int]:
         if self._change != "resized":
@@ -299,13 +316,61 @@ def swapped(dims: tuple[int | None, ...], old: int, new: int) -> tuple[int | Non
 
 
 def forms_of(call: Call) -> list[str]:
-    """What the library gets for a use of an op."""
+    """What the library gets for a use of an op, what each rewrite makes of it, and what is known of it."""
     told = []
     for finite_math in (False, True):
         form, reason = library_form(call.schema, call, finite_math=finite_math)
         told.append(reason if form is None else form_text(form, call))
-    form = open_form(call) if call.schema.kind in OPEN_KINDS else None
-    return [*told, "" if form is None else form_text(form, call)]
+    kind = call.schema.kind
+    rewrites = [open_form if kind in OPEN_KINDS else None, *(table.get(kind) for table in (PREFERRED, COMPOSITIONS))]
+    for rewrite in rewrites:
+        form = None if rewrite is None else rewrite(call)
+        told.append("" if form is None else form_text(form, call))
+    single = SINGLE[kind](call) if kind in SINGLE else None
+    told.append("" if single is None else form_text(form_of(single, call), call))
+    if kind in WIDTHS:
+        told.append(f"{WIDTHS[kind](call)}")
+    return [*told, f"{takes(call)} {is_best_alone(call)} {shown(call)}"]
+
+
+def ranked(call: Call, drawn: Random) -> Call | None:
+    """The same use with one or two further axes in front of each tensor; None if that is not valid."""
+    front = drawn.choice(((1,), (2,), (1, 1), (2, 1), (3, 2)))
+    types = [one and replace(one, shape=(*front, *known_dims(one.shape))) for one in call.inputs]
+    count = call.n_outputs
+    found = infer_op(
+        call.schema.kind, call.given, types, count, edition=edition("onednn-3.13"), dtype=call.output_type(0)
+    )
+    if found.violations or found.attrs is None or any(shape is None or None in shape for shape in found.shapes):
+        return None
+    return Call(call.schema, found.attrs, types, len(found.dtypes), found.dtypes)
+
+
+@contextmanager
+def newer() -> Iterator[None]:
+    """Let the rewrites work for the newest library, and for a CPU without AVX2."""
+    modules = [one for name, one in sys.modules.items() if name.startswith("onegraph.compiler.rewrites")]
+    before = [(one, name, vars(one)[name]) for one in modules for name in ("VERSION", "has_avx2") if name in vars(one)]
+    for one, name, _ in before:
+        setattr(one, name, (3, 13, 0) if name == "VERSION" else bool)  # bool() is False
+    try:
+        yield
+    finally:
+        for one, name, value in before:
+            setattr(one, name, value)
+
+
+def shown(call: Call) -> list[object]:
+    """The elements of a result that show what a convolution was given."""
+    if call.schema.kind not in SIDES:
+        return []
+    (result,) = call.output_types
+    values = Values({})
+    number = values.new(result, call.shapes[0], "result")
+    attrs = dict(call.given)
+    part = Part(call.schema.kind, attrs, (), tuple(call.inputs), result_types(call))
+    step = Step(0, "library", call.schema.kind, (), (number,), None, attrs, part=part)
+    return [(one.shape, one.strides, one.offset) for one in witnesses(step, values[number])]
 
 
 def form_text(form: Form, call: Call) -> str:
@@ -320,12 +385,15 @@ def lines(steps_of: Callable[..., list[str]], name: str, number: int) -> list[st
     """The lines of the steps of a graph, or of the forms of a use of an op; none where the number makes none."""
     drawn = Random(f"{name} {number}")
     try:
-        if name.startswith("form "):
-            call = use_of(name[5:], drawn)
-            return [] if call is None else forms_of(call)
+        how, _, kind = name.partition(" ")
+        if how in FORMS:
+            call = use_of(kind, drawn)
+            call = ranked(call, drawn) if how == "ranked" and call is not None else call
+            with newer() if how == "newer" else nullcontext():
+                return [] if call is None else forms_of(call)
         graph = makers()[name](drawn)
     except OneGraphError as error:
-        return [f"{type(error).__name__}: {error}"] if name.startswith("form ") else []
+        return [f"{type(error).__name__}: {error}"] if how in FORMS else []
     return steps_of(other(graph, drawn), **options_of(drawn))
 
 

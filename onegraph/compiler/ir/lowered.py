@@ -47,9 +47,11 @@ class Lowered:
         return self._consumers.get(value, ())
 
     def only_consumer(self, value: int) -> Step | None:
-        """The step that reads a value, if one step alone does and the graph does not return the value."""
+        """The step that reads a value, if one step alone does, once, and the graph does not return the value."""
         consumers = self.consumers(value)
-        return consumers[0] if len(consumers) == 1 and value not in self.returned else None
+        if len(consumers) != 1 or value in self.returned or consumers[0].inputs.count(value) > 1:
+            return None
+        return consumers[0]
 
     @cached_property
     def returned(self) -> frozenset[int]:

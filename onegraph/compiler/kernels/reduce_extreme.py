@@ -16,15 +16,18 @@ KINDS = ("ReduceMax", "ReduceMin")
 def _numbers(step: Step) -> Numbers:
     assert step.part is not None
     call = step.part.call
-    axes = reduced_axes(call) or ()
+    axes = reduced_axes(call)
+    assert axes is not None
     reduced = [int(axis in axes) for axis in range(len(known_dims(call.shape("src"))))]
     return {"minimum": step.kind == "ReduceMin", "reduced": reduced}
 
 
 def _reduces(call: Call) -> bool:
     """Whether there are elements, and a reduced axis has more than one; otherwise the op is a reshape."""
-    shape = call.shape("src") or ()
-    return 0 not in shape and any(shape[axis] != 1 for axis in reduced_axes(call) or ())
+    shape, axes = call.shape("src"), reduced_axes(call)
+    assert shape is not None
+    assert axes is not None
+    return 0 not in shape and any(shape[axis] != 1 for axis in axes)
 
 
 KERNELS = (Kernel("reduce_extreme", KEEPS, EXTREME, KINDS, _reduces, is_dense=False, numbers=_numbers, is_faster=True),)

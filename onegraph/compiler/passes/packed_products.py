@@ -123,7 +123,7 @@ class _PackedProducts:
     def _biased(self, step: Step) -> Step | None:
         """The addition of a constant row to a product, if nothing else reads the product."""
         consumer, values = self._graph.only_consumer(step.outputs[0]), self._graph.values
-        if consumer is None or consumer.kind != "Add" or consumer.executor != "library" or len({*consumer.inputs}) != 2:
+        if consumer is None or consumer.kind != "Add" or consumer.executor != "library":
             return None
         (row,) = (values[number] for number in consumer.inputs if number != step.outputs[0])
         (result,) = (values[number] for number in consumer.outputs)

@@ -72,7 +72,7 @@ def _is_suited(graph: Lowered, step: Step, repeats: bool) -> bool:
 
 def _adds(graph: Lowered, step: Step, product: int) -> bool:
     """Whether a step adds one row, or a row for each, to a product."""
-    if step.kind != "Add" or step.executor != "library" or len({*step.inputs}) != 2:
+    if step.kind != "Add" or step.executor != "library":
         return False
     shape = graph.values[product].shape
     (addend,) = (graph.values[number] for number in step.inputs if number != product)

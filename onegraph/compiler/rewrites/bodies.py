@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from ...opset.bodies import Expression, Operand, expand
 from ...opset.schema import Call
@@ -12,7 +11,7 @@ from .form import Form, FormBuilder, scalar
 
 
 class Composed(Expression):
-    """A value of a form."""
+    """A value of a form. No body that is made into one reshapes a tensor or orders its axes."""
 
     def __init__(self, parts: FormBuilder, source: Source) -> None:
         self.parts, self.source = parts, source
@@ -41,21 +40,6 @@ class Composed(Expression):
     def along(self, axis: int, rank: int) -> Expression:
         """See :class:`Expression`."""
         return Composed(self.parts, self.parts.along(self.source, rank, axis))
-
-    def reshape(self, shape: Sequence[int] | Expression) -> Expression:
-        """See :class:`Expression`."""
-        if isinstance(shape, Composed):
-            return Composed(self.parts, self.parts.reshape(self.source, self.parts.shape(shape.source)))
-        assert not isinstance(shape, Expression)
-        now = self.parts.shape(self.source)
-        dims = [dim or now[axis] for axis, dim in enumerate(shape)]
-        remaining = prod(now) // max(prod(dim for dim in dims if dim > 0), 1)
-        return Composed(self.parts, self.parts.reshape(self.source, [remaining if dim < 0 else dim for dim in dims]))
-
-    def transpose(self, order: Sequence[int]) -> Expression:
-        """See :class:`Expression`."""
-        assert isinstance(self.source, int)
-        return Composed(self.parts, self.parts.transpose(self.source, order))
 
 
 def by_body(call: Call, note: str) -> Form:

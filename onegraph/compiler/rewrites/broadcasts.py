@@ -83,8 +83,11 @@ def matmul_bias(call: Call) -> Form | None:
 
 
 def divide(parts: FormBuilder, dividend: Source, divisor: Source) -> int:
-    """Add a division with the dividend broadcast to the shape of the divisor; returns the number of the result."""
-    if isinstance(dividend, np.ndarray) and dividend.size == 1:
+    """Add a division with the dividend broadcast to the shape of the divisor; returns the number of the result.
+
+    A constant dividend has one element.
+    """
+    if isinstance(dividend, np.ndarray):
         # A NaN in the divisor gives NaN after the division in any case.
         number = float(dividend.item())
         return parts.add("Divide", parts.add("Clamp", divisor, min=number, max=number), divisor)

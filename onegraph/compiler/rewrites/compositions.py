@@ -107,7 +107,8 @@ def dropout(call: Call) -> Form | None:
         return parts.add("Dropout", parts.add("LeakyReLU", src, alpha=1.0), 1, 2, 3)
 
     dtype = parts.type(0).dtype
-    src = parts.cast(0, dtype if dtype is not None and is_native(dtype) else F32)
+    assert dtype is not None
+    src = parts.cast(0, dtype if is_native(dtype) else F32)
     results = [parts.reshape(dropped(parts.reshape(src, padded_shape)), shape)]
     if len(call.output_types) > 1:
         scaled = dropped(filled(call, padded_shape, 1))
@@ -144,10 +145,9 @@ def _with_shapes(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[i
 
 def batch_norm(call: Call) -> Form | None:
     """BatchNorm with fewer than two or more than three spatial axes, reshaped to two."""
-    shape = call.shape("src")
-    if shape is None or len(shape) in (4, 5):
+    dims = known_dims(call.shape("src"))
+    if len(dims) in (4, 5):
         return None
-    dims = known_dims(shape)
     last = call.string("data_format") == "NXC"
     batch, channels, places = dims[0], dims[-1 if last else 1], math.prod(dims[1:-1] if last else dims[2:])
     if places == 1:  # the kernel for many images of one place is slow, so they are the places of one image
@@ -164,13 +164,12 @@ def prelu(call: Call) -> Form | None:
 
     The added axes come first and have size 1.
     """
-    shape = call.shape("src")
-    if shape is None or len(shape) >= 5:
+    dims = known_dims(call.shape("src"))
+    if len(dims) >= 5:
         return None
-    dims = known_dims(shape)
     dims_of_five = (1,) * (5 - len(dims)) + dims
-    target = slope_target(call, call.shape("slope"), dims)
-    slope = (1,) * (5 - len(target or ())) + known_dims(target)
+    target = known_dims(slope_target(call, call.shape("slope"), dims))
+    slope = (1,) * (5 - len(target)) + target
     shapes: dict[int, Sequence[int]] = {0: dims_of_five, 1: slope}
     if call.schema.kind == "PReLU":
         return _with_shapes(call, shapes, dims_of_five, per_channel_broadcast=False)
@@ -250,10 +249,11 @@ def dynamic_quantization(call: Call) -> Form | None:
 
 def matmul(call: Call) -> Form | None:
     """MatMul with a bias, reshaped to operands of one rank; batches of a single matrix, moved to the second axis."""
-    rewrite, moved = SINGLE["MatMul"](call), batches_of_one_matrix(call)
-    has_bias = call.input("bias") is not None
-    if rewrite is None or not (has_bias or moved):
+    has_bias, moved = call.input("bias") is not None, batches_of_one_matrix(call)
+    if not (has_bias or moved):
         return None
+    rewrite = SINGLE["MatMul"](call)
+    assert rewrite is not None
     parts, (dst,) = FormBuilder(call), result_types(call)
     src, weights = parts.shape(0), parts.shape(1)
     rank = max(len(src), len(weights), 2)

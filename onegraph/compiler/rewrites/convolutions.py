@@ -45,10 +45,8 @@ def biased_conv_transpose(call: Call) -> Form | None:
     """ConvTranspose and BiasAdd in place of a ConvTranspose with a bias; int8 patterns of the library have both."""
     if not (SLOW_TRANSPOSED_BIAS.affects(VERSION) and SLOW_TRANSPOSED_BIAS.when(call)):
         return None
-    rewrite = SINGLE["ConvTranspose"](call)
-    if rewrite is None:
-        return None
-    parts = FormBuilder(call)
+    rewrite, parts = SINGLE["ConvTranspose"](call), FormBuilder(call)
+    assert rewrite is not None
     result = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
     result = parts.add("BiasAdd", result, 2, data_format=call.string("data_format"))
     return parts.form(result, note=SLOW_TRANSPOSED_BIAS.told)
@@ -59,10 +57,10 @@ def gradient_of_strided_pixels(call: Call) -> Form | None:
 
     An AvgPool of windows of one element takes these elements as they are.
     """
-    rewrite = SINGLE["ConvolutionBackwardWeights"](call)
-    if rewrite is None or not GRADIENT_OF_STRIDED_PIXELS.when(call):
+    if not GRADIENT_OF_STRIDED_PIXELS.when(call):
         return None
-    parts, strides = FormBuilder(call), call.s64s("strides")
+    rewrite, parts, strides = SINGLE["ConvolutionBackwardWeights"](call), FormBuilder(call), call.s64s("strides")
+    assert rewrite is not None
     unit_steps, no_padding = (1,) * len(strides), (0,) * len(strides)
     window: dict[str, Any] = {
         "strides": strides,

@@ -41,7 +41,7 @@ class Form:
     @cached_property
     def direct(self) -> tuple[int, ...] | None:
         """The inputs that the part reads, if the form has one part, no constants and no dropped outputs; else None."""
-        if len(self.parts) > 1 or self.results != tuple(range(self.n_inputs, self.n_inputs + len(self.results))):
+        if len(self.parts) > 1:
             return None
         (part,) = self.parts
         ports = tuple([source for source in part.inputs if isinstance(source, int)])
@@ -131,12 +131,6 @@ class FormBuilder:
         if isinstance(source, np.ndarray):
             return source.reshape(shape)
         return self.add("StaticReshape", source, shape=tuple(shape), special_zero=False)
-
-    def transpose(self, source: int, order: Sequence[int]) -> int:
-        """The value with its axes in another order."""
-        if tuple(order) == tuple(range(len(order))):
-            return source
-        return self.add("StaticTranspose", source, order=tuple(order))
 
     def wide(self) -> list[Source]:
         """The inputs that are present, cast to f32."""

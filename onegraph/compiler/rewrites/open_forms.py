@@ -34,7 +34,7 @@ def open_form(call: Call) -> Form | None:
         return form_of(Rewrite(kind, call.given, (0, 1)), call) if is_full and has_avx2() else None
     if kind in GRADIENTS:
         types = {tensor.dtype for tensor in call.inputs if tensor is not None}
-        is_full = types == {DataType.f32} and 0 not in (call.shape("src") or (0,))
+        is_full = types == {DataType.f32} and _is_full(call.inputs[0])
         return by_body(call, COMPILED_ANEW) if is_full and has_avx2() else None
     src, axes = call.inputs[0], reduced_axes(call)
     if not axes or not _is_full(src):
@@ -50,4 +50,5 @@ def open_form(call: Call) -> Form | None:
 
 def _is_full(tensor: TensorType | None) -> bool:
     """Whether a tensor has elements, of f32."""
-    return tensor is not None and tensor.dtype is DataType.f32 and 0 not in (tensor.shape or ())
+    assert tensor is not None
+    return tensor.dtype is DataType.f32 and 0 not in tensor.shape  # type: ignore[operator]

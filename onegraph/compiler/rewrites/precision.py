@@ -93,7 +93,7 @@ def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
     """Whether each input, and each output, of a part becomes f32."""
     types = (*part.types, *part.outputs)
     wide = [t.dtype in LOW for t in types]
-    is_native_norm = part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types)
+    is_native_norm = part.kind in _NORMS and all(is_native(t.dtype) for t in types)
     if is_native_norm and not better_in_f32(part.call, VERSION):
         wide = _bf16_vectors(part)
     return wide[: len(part.types)], wide[len(part.types) :]

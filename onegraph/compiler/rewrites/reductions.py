@@ -25,7 +25,6 @@ from ..open_values import SizeRange
 from .form import Form, FormBuilder, result_types, scalar
 
 F32 = DataType.f32
-FLOATS = (F32, DataType.bf16, DataType.f16)
 # Pools are unrolled along the last axis of their kernel: for thousands of elements, compiling is slower than running.
 MAX_UNROLLED = 1024
 # For fewer elements, a mean fused with the next op is faster than a separate pool. For more, the library may refuse the
@@ -49,12 +48,12 @@ SLOW_ROWS = "{}: the reduction takes longer for many short rows"
 
 def reduction(call: Call) -> Form | None:
     """A reduction over no axes, or over axes of size 1, as a reshape."""
-    return _without_reduction(call, reduced_axes(call))
+    return _without_reduction(call, _axes(call))
 
 
 def total(call: Call) -> Form | None:
     """ReduceSum, ReduceL1 and ReduceL2 as an AvgPool or a MatMul by ones, unless they have a fast kernel."""
-    axes = reduced_axes(call)
+    axes = _axes(call)
     return _sum(call, axes) or (_as_two_axes(call, axes) if call.schema.kind == "ReduceSum" else None)
 
 
@@ -68,7 +67,7 @@ def mean(call: Call) -> Form | None:
 
     An AvgPool reduces all axes but the first and the last.
     """
-    axes = reduced_axes(call)
+    axes = _axes(call)
     parts = FormBuilder(call)
     shape = parts.shape(0)
     inner = shape[1:-1]
@@ -143,7 +142,7 @@ def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
 
 def _has_short_rows(runs: Sequence[tuple[bool, int]], dtype: DataType | None, short: SizeRange) -> bool:
     """Whether the reduction takes longer than other ops, because there are many rows of few elements."""
-    if dtype not in FLOATS or len(runs) != 2 or not runs[1][0]:
+    if len(runs) != 2 or not runs[1][0]:
         return False
     (_, rows), (_, count) = runs
     is_short = count in short and (dtype is F32 or count <= SHORT_HALF)
@@ -213,15 +212,21 @@ def _most_multiplied() -> int:
     return MAX_ELEMENTS if has_avx512() and VERSION < (3, 7) else MAX_POOLED
 
 
-def _sum(call: Call, axes: Dims | None) -> Form | None:
+def _axes(call: Call) -> Dims:
+    axes = reduced_axes(call)
+    assert axes is not None  # an op whose axes are not known before a run has no form
+    return axes
+
+
+def _sum(call: Call, axes: Dims) -> Form | None:
     parts, kind = FormBuilder(call), call.schema.kind
     shape = parts.shape(0)
-    runs = _runs(shape, axes or ())
+    runs = _runs(shape, axes)
     counts = [count for is_reduced, count in runs if is_reduced]
     is_norm = kind in ("ReduceL1", "ReduceL2")  # for these the library has a reference kernel only
     is_slow = _has_short_rows(runs, parts.type(0).dtype, SHORT_SUM)
     has_kernel = _reduced_axes_last(runs) and not is_norm and not is_slow and math.prod(counts) <= _most_summed()
-    if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
+    if not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
         return _without_reduction(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
@@ -243,16 +248,11 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     )
 
 
-def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
+def _as_two_axes(call: Call, axes: Dims) -> Form | None:
     """The same reduction of a src with two axes, if the library's kernel misses that the reduced axes come last."""
     parts = FormBuilder(call)
     shape = parts.shape(0)
-    if (
-        axes is None
-        or math.prod(shape) < MIN_ELEMENTS
-        or not _reduced_axes_last(runs := _runs(shape, axes))
-        or not runs
-    ):
+    if math.prod(shape) < MIN_ELEMENTS or not _reduced_axes_last(runs := _runs(shape, axes)) or not runs:
         return None
     dims, reduced = [*shape], {*axes}
     while len(dims) - 1 in reduced and dims[-1] > 1:
@@ -287,9 +287,9 @@ def _divisor(count: int, most: int) -> int:
     return next(size for size in range(most, 0, -1) if count % size == 0)
 
 
-def _without_reduction(call: Call, axes: Dims | None) -> Form | None:
+def _without_reduction(call: Call, axes: Dims) -> Form | None:
     parts = FormBuilder(call)
-    if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
+    if any(parts.shape(0)[axis] != 1 for axis in axes):
         return None
     result: Source = 0
     if call.schema.kind in ("ReduceL1", "ReduceL2"):

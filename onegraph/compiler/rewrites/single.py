@@ -52,10 +52,11 @@ def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue
     assert geometry is not None
     assert geometry.pads_begin is not None
     assert geometry.pads_end is not None
+    assert geometry.kernel is not None
     ends = _covering(geometry, geometry.pads_end)
     attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
     attrs |= {"pads_begin": geometry.pads_begin, "pads_end": ends}
-    if "dilations" in attrs and geometry.kernel is not None and 1 in geometry.kernel:
+    if 1 in geometry.kernel:
         gaps = zip(geometry.kernel, geometry.dilations, strict=True)
         geometry = replace(geometry, dilations=tuple(1 if size == 1 else dilation for size, dilation in gaps))
         attrs["dilations"] = geometry.dilations
@@ -67,11 +68,14 @@ def _covering(geometry: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, 
 
     It is the given padding, unless that is negative, as in some files, or output_padding makes room for another window.
     """
-    covering = list(ends)
-    for axis, (end, count) in enumerate(zip(ends, geometry.narrow or geometry.forward(), strict=True)):
-        window, wide = geometry.window(axis), None if geometry.wide is None else geometry.wide[axis]
-        if window is None or wide is None or count is None:
-            continue
+    if geometry.wide is None:
+        return tuple(ends)
+    covering, counts = list(ends), geometry.narrow or geometry.forward()
+    for axis, (end, count, wide) in enumerate(zip(ends, counts, geometry.wide, strict=True)):
+        window = geometry.window(axis)
+        assert window is not None
+        assert count is not None
+        assert wide is not None
         least = window.transposed(count) + window.end - wide
         covering[axis] = min(max(end, least, 0), least + window.stride - 1)
     return tuple(covering)
@@ -100,7 +104,7 @@ def _convolution_backward_data(call: Call) -> Rewrite | None:
     # Groups never compile; the ConvTranspose with the same weights, in the other weights_format, computes the same.
     wide = spatial(shape, geometry.data_format)
     least = replace(geometry, output_padding=(0,) * len(wide)).backward()
-    added = tuple((size or 0) - (base or 0) for size, base in zip(wide, least, strict=True))
+    added = tuple(size - base for size, base in zip(wide, least, strict=True))  # type: ignore[operator]
     if any(extra < 0 for extra in added):
         return None
     attrs["weights_format"] = _AS_TRANSPOSED[geometry.weights_format]
@@ -203,9 +207,8 @@ def _layer_norm_backward(call: Call) -> Rewrite:
 def _quantization(call: Call) -> Rewrite:
     """The op with a non-negative axis and with zero points."""
     attrs = _given(call, "axis")
-    rank = call.rank("src")
     if call.string("qtype") == "per_channel":
-        axis = normalize_axis(call.s64("axis"), rank or 0)
+        axis = normalize_axis(call.s64("axis"), len(known_dims(call.shape("src"))))
         assert axis is not None
         attrs["axis"] = axis
     if call.schema.has_attribute("zps") and not call.has("zps") and not _of_eight_bit_floats(call):
@@ -215,7 +218,7 @@ def _quantization(call: Call) -> Rewrite:
 
 def _of_eight_bit_floats(call: Call) -> bool:
     """Whether src or dst has an 8-bit float type, which has no zero points."""
-    dtypes = [*(tensor.dtype for tensor in call.inputs[:1] if tensor), call.output_type(0)]
+    dtypes = _input(call, "src")[0], call.output_type(0)
     return any(dtype in (DataType.f8_e4m3, DataType.f8_e5m2) for dtype in dtypes)
 
 

@@ -31,13 +31,13 @@ class Expression(ABC):
     def along(self, axis: int, rank: int) -> Expression:
         """A vector in a shape that broadcasts with a tensor of this rank along one of its axes."""
 
-    @abstractmethod
     def reshape(self, shape: Sequence[int] | Expression) -> Expression:
         """The tensor in another shape: dims, of which one may be -1 and 0 keeps a dim, or that of another tensor."""
+        raise NotImplementedError
 
-    @abstractmethod
     def transpose(self, order: Sequence[int]) -> Expression:
         """The tensor with its axes in another order."""
+        raise NotImplementedError
 
     def where(self, first: Operand, second: Operand) -> Expression:
         """The elements of one operand where this boolean tensor holds, else those of the other; one is a tensor."""
