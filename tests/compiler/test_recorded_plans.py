@@ -20,7 +20,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from helpers import host_cases
+from helpers import drawn_plans, host_cases
 from helpers.called_graphs import CALLED
 from helpers.kept_graphs import kept_graphs
 from helpers.near_graphs import near
@@ -159,9 +159,19 @@ def found():
             graph.output(f"y{place}", tensor)
         of_kinds.setdefault(case.kind, []).append(steps_of(graph, f"cases of {case.kind}"))
     digests = {f"cases of {kind}": digest(lines) for kind, lines in of_kinds.items()}
-    of_programs = {"said of": said(), "calls of": calls()}
+    of_programs = {"said of": said(), "calls of": calls(), "drawn of": chosen_draws()}
     told = {f"{what} {kind}": digest(lines) for what, by_kind in of_programs.items() for kind, lines in by_kind.items()}
     return {**plans, **digests, **told}
+
+
+def chosen_draws():
+    """What drawn graphs are compiled to, by what is drawn."""
+    numbers = drawn_plans.chosen().items()
+    found = ((name, number) for name, some in numbers for number in some)
+    lines = {}
+    for name, number in found:
+        lines.setdefault(name, []).extend(drawn_plans.lines(updates_of, program_of, name, number))
+    return lines
 
 
 def calls():

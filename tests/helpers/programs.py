@@ -14,7 +14,11 @@ from .recorded import digest
 def calls_of(graph, **options):
     """What runs in a graph, in its order, and where the values lie."""
     options = {"policy": "fusion", "fallback": True, "fpmath_mode": "strict", **options}
-    program = CompiledProgram(graph, **options)
+    yield from lines_of(CompiledProgram(graph, **options))
+
+
+def lines_of(program):
+    """What runs in a program, in its order, and where the values lie."""
     placed = program.placement
     yield f"{placed.slots} {placed.offsets} {placed.arena_size} {placed.in_place} {placed.copied} {placed.direct}"
     yield from (f"{number} is {numbers_of(array)}" for number, array in placed.constants.items())

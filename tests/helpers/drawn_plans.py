@@ -1,0 +1,82 @@
+"""Graphs drawn by number for the record of plans: those of tests/helpers/drawn_steps.py, which are compiled here.
+
+The numbers that are kept stand in tests/recorded/chosen_plans.txt: those that decide conditions of the compiler which
+no other graph of a record decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+import onegraph as og
+from onegraph.compiler.report import partition_lines, partition_table
+from onegraph.compiler.shared_constants import SharedConstants
+from onegraph.errors import OneGraphError
+from onegraph.ir.op import LogicalTensor
+from onegraph.runtime.compiled_program import CompiledProgram
+
+from .drawn_steps import Copy, makers, options_of, other
+from .programs import lines_of
+
+CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_plans.txt"
+COPIES = "turned", "gaps", "last axis"
+
+
+def chosen() -> dict[str, list[int]]:
+    """The numbers that are kept, by name."""
+    lines = (line.rpartition(": ") for line in CHOSEN.read_text().splitlines())
+    return {name: [*map(int, numbers.split())] for name, _, numbers in lines}
+
+
+class Laid(Copy):
+    """A copy of a graph whose results have strides that are drawn."""
+
+    def _output(self, name: str, tensor: LogicalTensor) -> None:
+        shape, drawn, strides = tensor.shape or (), self._drawn, None
+        if len(shape) > 1 and None not in shape and drawn.random() < 0.7:
+            order = [*range(len(shape))]
+            if drawn.random() < 0.7:
+                drawn.shuffle(order)
+            step, steps, gap = 1, [0] * len(shape), drawn.choice((0, 0, 1))
+            for axis in reversed(order):
+                steps[axis], step = step, step * (max(shape[axis], 1) + gap)
+            strides = tuple(steps)
+        self._new.output(name, tensor, strides=strides)
+
+
+def graph_of(name: str, drawn: Random) -> og.Graph | None:
+    """A drawn graph of known sizes; None where the draw makes none."""
+    try:
+        graph = other(makers()[name](drawn), drawn)
+        if drawn.random() < 0.25 and graph.ops:
+            graph = Laid(graph, "", drawn).made()
+    except (OneGraphError, ValueError):
+        return None
+    is_known = all(one.shape is not None and None not in one.shape for one in graph.inputs.values())
+    return graph if is_known else None
+
+
+def lines(
+    updates_of: Callable[[og.Graph], dict[str, str]],
+    program_of: Callable[[CompiledProgram], Iterable[object]],
+    name: str,
+    number: int,
+) -> list[str]:
+    """What a drawn graph is compiled to, and what is said of it."""
+    drawn = Random(f"{name} {number}")
+    graph = graph_of(name, drawn)
+    if graph is None:
+        return []
+    options = {**options_of(drawn), "fallback": drawn.random() < 0.9}
+    shared = SharedConstants.of(graph)
+    shared.partitions.rounds, shared.partitions.repeats = bool(options["opens"]), bool(options.pop("repeats"))
+    updates = updates_of(graph) if drawn.random() < 0.3 else {}
+    try:
+        program = CompiledProgram(graph, **options, updates=updates, shared=shared)
+    except OneGraphError as error:
+        return [f"{type(error).__name__}: {error}"]
+    reports = program.reports
+    said = *(report.to_dict() for report in reports), *partition_lines(reports), partition_table("", reports, {0: 1.0})
+    return [*map(str, (*lines_of(program), *program_of(program), *said))]
