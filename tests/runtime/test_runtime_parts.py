@@ -769,7 +769,7 @@ def test_results_of_stages_share_no_memory(results, apart):
     arrays = {name: np.zeros(4) for name in "abxc"}
     arrays.update(v=np.zeros(9)[2:6], w=arrays["a"][1:3])
     staged = object.__new__(Staged)
-    staged._known = [arrays["c"]]
+    staged._constants = {1: arrays["c"]}
     found = staged._is_apart({f"{place}": arrays[name] for place, name in enumerate(results)}, {"x": arrays["x"]})
     assert found is apart
 
@@ -952,27 +952,27 @@ def test_bodies_that_differ_in_nothing_are_one(monkeypatch):
     bodies, table, other = Bodies("make"), np.ones(3, F32), np.ones(3, F32)
 
     def op(*values, body="b"):
-        return SimpleNamespace(attrs={"body": body}, inputs=[one and SimpleNamespace(value=one[0]) for one in values])
+        return SimpleNamespace(attrs={"body": body}, inputs=[SimpleNamespace(value=one[0]) for one in values])
 
     x = (None,)
     known = {"c0": (2,), "c1": (None,)}
-    body = bodies.body(op(x, None, (table,)), "body", 1, known)
+    body = bodies.body(op(x, x, (table,)), "body", 1, known)
     assert body.given[1:] == ("body", 1, "make", known)
-    for same in (op(x, None, (table,)), op((other,), None, (table,)), op(x, x, (table,))):
+    for same in (op(x, x, (table,)), op((other,), x, (table,))):
         assert bodies.body(same, "body", 1, known) is body
-    assert bodies.body(op(x, None, (table,)), "body", 1, {"c0": (2,), "c1": None}) is body
+    assert bodies.body(op(x, x, (table,)), "body", 1, {"c0": (2,), "c1": None}) is body
     others = [
-        (op(x, None, (other,)), 1, known),
-        (op(x, None, (table,), body="c"), 1, known),
-        (op(x, None, (table,)), 1, {"c0": (3,), "c1": (None,)}),
-        (op((table,), None, (table,)), 0, known),
+        (op(x, x, (other,)), 1, known),
+        (op(x, x, (table,), body="c"), 1, known),
+        (op(x, x, (table,)), 1, {"c0": (3,), "c1": (None,)}),
+        (op((table,), x, (table,)), 0, known),
     ]
     made = [bodies.body(one, "body", first, shapes) for one, first, shapes in others]
     assert len({*map(id, [body, *made])}) == 5
     assert [bodies.body(one, "body", first, shapes) for one, first, shapes in others] == made
-    more = op(x, None, (table,), body="d")
+    more = op(x, x, (table,), body="d")
     assert bodies.body(more, "body", 1, known) is not bodies.body(more, "body", 1, known)
-    turned = op(x, None, (table[::-1],), body="b")
+    turned = op(x, x, (table[::-1],), body="b")
     assert bodies.body(turned, "body", 1, known) is not body
 
 
