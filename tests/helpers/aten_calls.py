@@ -42,6 +42,8 @@ GIVEN = 64  # elements of the largest array that a text has; larger ones have dr
 
 def stand_ins() -> dict[str, ModuleType]:
     """Modules in the place of those of PyTorch."""
+    passes = importlib.import_module("tests.helpers.aten_passes")
+    Target.traits = passes.kept()["traits"]
     missing = {kind.lower() for kind in HOST_UNARY} - {*kept()["aten"]}
     Target.arguments, Target.decoded = kept()["targets"], staticmethod(decoded)
     return own.modules(missing)

@@ -34,7 +34,6 @@ def kept() -> Mapping[str, Any]:
 @cache
 def modules() -> Mapping[str, Any]:
     """The modules of the front end, which compile nothing."""
-    own.Target.traits = kept()["traits"]
     made = aten_calls.modules()
     part = made["compiled_part"]
     lower = part.lower_graph
