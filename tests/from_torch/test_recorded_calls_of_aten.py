@@ -14,10 +14,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from helpers import aten_parts, aten_passes
-from helpers.aten_calls import kept, replayed
 from helpers.recorded import digest, keep
 from helpers.recorded import kept as recorded
+
+from tests.helpers import aten_parts, aten_passes
+from tests.helpers.aten_calls import kept, replayed
 
 KEPT = Path(__file__).parents[1] / "recorded" / "aten_graphs.json"
 CHANGES = KEPT.with_name("aten_changes.json")
