@@ -8,7 +8,6 @@ import numpy as np
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op
-from ..opset.dtypes import DataType
 from ..opset.shapes import known, known_dims
 from .elementwise import binary
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
@@ -68,8 +67,8 @@ def _size(emit: Emitter, value: Value) -> Value:
     """The size of the first axis, as a vector."""
     shape = shape_of(value)
     assert shape is not None
-    if known(shape[:1]):
-        return numbers(*known_dims(shape[:1]))
+    if shape[0] is not None:
+        return numbers(shape[0])
     return slice_(emit, emit.op("Shape", [value]), [0], [1], [0])
 
 
@@ -89,7 +88,7 @@ class _Body:
         self._around: dict[int, Value] = {
             tensor.id: captured[int(name[1:])] for name, tensor in body.inputs.items() if name.startswith("c")
         }
-        self._number = body.inputs["i"].id
+        self._number = body.inputs["i"]
 
     def made(self, tensor: LogicalTensor | None, *kinds: str) -> Op | None:
         """The op that makes a value, if it is of one of these kinds."""
@@ -105,11 +104,10 @@ class _Body:
     def turn(self, tensor: LogicalTensor | None) -> Value | None:
         """The vector whose element at the number of the iteration a value of one element is."""
         gather = self.made(self._shaped(tensor), "Gather")
-        if gather is None or gather.attrs.get("axis", 0) != 0:
+        if gather is None or self._shaped(gather.inputs[1]) is not self._number:
             return None
-        index, vector = self._shaped(gather.inputs[1]), self.around(gather.inputs[0])
-        is_turn = index is not None and index.id == self._number
-        return vector if is_turn and vector is not None and rank_of(vector) == 1 else None
+        vector = self.around(gather.inputs[0])
+        return vector if vector is not None and rank_of(vector) == 1 else None
 
     def _shaped(self, tensor: LogicalTensor | None) -> LogicalTensor | None:
         """A value of one element before it got another shape."""
@@ -127,8 +125,10 @@ def loop_of_bags(emit: Emitter, body: DataGraph, captured: Sequence[Value], trip
     if reduction is None or reduction.attrs.get("axes") != (0,) or reduction.attrs.get("keep_dims"):
         return None
     gather = inside.made(reduction.inputs[0], "Gather")
-    part = None if gather is None else inside.made(gather.inputs[1], "Slice")
-    if gather is None or part is None or gather.attrs.get("axis", 0) != 0:
+    if gather is None or gather.attrs.get("axis", 0) != 0:
+        return None
+    part = inside.made(gather.inputs[1], "Slice")
+    if part is None:
         return None
     table, indices = inside.around(gather.inputs[0]), inside.around(part.inputs[0])
     starts, ends = (inside.turn(tensor) for tensor in part.inputs[1:3])
@@ -136,10 +136,10 @@ def loop_of_bags(emit: Emitter, body: DataGraph, captured: Sequence[Value], trip
     is_plain = _count_up(bounds)
     if table is None or indices is None or starts is None or ends is None or not is_plain:
         return None
-    if rank_of(indices) != 1 or dtype_of(starts) is not DataType.s64 or not _follow(emit, starts, ends):
+    if rank_of(indices) != 1 or not _follow(emit, starts, ends):
         return None
     if isinstance(trips, np.ndarray):
-        if shape_of(ends) != (int(trips.reshape(-1)[0]),):
+        if shape_of(ends) != (int(trips.item()),):
             return None
         wanted = None
     else:
@@ -157,7 +157,7 @@ def _follow(emit: Emitter, starts: Value, ends: Value) -> bool:
     if op is None or op.kind != "Slice" or op.inputs[0] is not emit.tensor(starts):
         return False
     begin, end, *bounds = _contents(op.inputs[1:])
-    if begin is None or end is None or begin.tolist() != [1] or end.size != 1 or int(end.item()) < ALL:
+    if begin is None or end is None or begin.tolist() != [1] or int(end.item()) < ALL:
         return False
     return _count_up(bounds)
 

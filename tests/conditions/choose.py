@@ -38,9 +38,7 @@ def main() -> None:
         kept = draws.chosen(name)
         for one, numbers in found.items():
             kept[one] = sorted({*kept.get(one, ()), *numbers})
-        lines = [line for line in draws.CHOSEN.read_text().splitlines() if line.partition(": ")[0] != name]
-        lines += [f"{name}: {one}: {' '.join(map(str, numbers))}" for one, numbers in kept.items()]
-        draws.CHOSEN.write_text("".join(f"{line}\n" for line in sorted(lines)))
+        draws.choose(name, kept)
     missed(asked)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, wraps
 from itertools import islice
@@ -86,6 +86,13 @@ def chosen(name: str) -> dict[str, list[int]]:
         if whole.partition(": ")[0] == name:
             found[whole.partition(": ")[2]] = [*map(int, numbers.split())]
     return found
+
+
+def choose(name: str, kept: Mapping[str, Iterable[int]]) -> None:
+    """Keep other numbers of a material."""
+    lines = [line for line in CHOSEN.read_text().splitlines() if line.partition(": ")[0] != name]
+    lines += [f"{name}: {one}: {' '.join(map(str, numbers))}" for one, numbers in kept.items()]
+    CHOSEN.write_text("".join(f"{line}\n" for line in sorted(lines)))
 
 
 @cache
@@ -256,14 +263,35 @@ def one_number(drawn: Random) -> Any:
     return np.array([drawn.choice((-2, -1, 0, 0, 1, 1, 2, 2**31))], np.int64)
 
 
+def as_float(drawn: Random, emit: Any, values: list[Any], wide: Any) -> Any:
+    """A value that was computed as a float, or a number that may be no integer or one that f32 may not hold."""
+    if drawn.random() < 0.7:
+        return emit.op("Cast", [some(drawn, values)], {"saturate": True}, dtype=wide)
+    number = drawn.choice((1.0, 2.0, 2.0, 3.0, 0.0, -1.0, -2.0, 0.5, 2.0**24, 2.0**24 - 1, float("inf")))
+    return np.array([number] if drawn.random() < 0.7 else number, wide.numpy)
+
+
 def quotient(drawn: Random, emit: Any, values: list[Any]) -> Any:
     wide = drawn.choice((og.f32, og.f32, og.DataType.float64))
-    ends = [emit.op("Cast", [some(drawn, values)], {"saturate": True}, dtype=wide) for _ in range(2)]
-    made = emit.op(drawn.choice(("Divide", "Divide", "Add", "Multiply")), ends, edition=HOST)
-    kind = drawn.choice(("Ceil", "Floor", "", "Clamp", "ReLU"))
+    ends = [as_float(drawn, emit, values, wide) for _ in range(2)]
+    made = emit.op(drawn.choice(("Divide", "Divide", "Divide", "Add", "Multiply")), ends, edition=HOST)
+    kind = drawn.choice(("Ceil", "Ceil", "Floor", "Floor", "", "Clamp", "ReLU"))
     limits = {"min": drawn.choice((0.0, 1.0, 0.5, float("-inf"))), "max": drawn.choice((2.0, 9.0, float("inf")))}
     made = emit.op(kind, [made], limits if kind == "Clamp" else {}) if kind else made
-    return emit.op("Cast", [made], {"saturate": True}, dtype=og.s64)
+    narrow = drawn.choice((og.s64, og.s64, og.s32, og.f32, og.f16))
+    return emit.op("Cast", [made], {"saturate": True}, dtype=narrow)
+
+
+def of_rows(drawn: Random, emit: Any, values: list[Any]) -> Any:
+    """Part of a matrix, or the matrix turned."""
+    shape = np.array(drawn.choice(((2, -1), (-1, 2), (1, -1), (-1, 1), (-1,))), np.int64)
+    src = emit.op("Reshape", [some(drawn, values), shape])
+    if drawn.random() < 0.5:
+        turned = emit.op("Transpose", [src], {"order": drawn.choice(([1, 0], [1, 0], [0, 1], [0], []))})
+        return emit.op("Reshape", [turned, np.array([-1])]) if drawn.random() < 0.7 else turned
+    ends = [np.array([drawn.choice((0, 0, 1, -1))]), np.array([drawn.choice((1, 2, -1, 2**31))])]
+    part = emit.op("Slice", [src, *ends, np.array([drawn.choice((0, 1, -1, -2))])])
+    return emit.op("Reshape", [part, np.array([-1])]) if drawn.random() < 0.7 else part
 
 
 def sliced(drawn: Random, emit: Any, values: list[Any]) -> Any:
@@ -290,6 +318,7 @@ SHAPE_STEPS: dict[str, Callable[[Random, Any, list[Any]], Any]] = {
         edition=HOST,
     ),
     "quotient": quotient,
+    "rows": of_rows,
     "slice": sliced,
     "gather": lambda drawn, emit, values: emit.op(
         "Gather", [some(drawn, values), some(drawn, values)], {"axis": 0}, edition=HOST
@@ -545,4 +574,4 @@ def made_by_programs(name: str, number: int) -> list[str]:
     return recorded.outcome(PROGRAMS[name])
 
 
-from . import drawn_edits, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials
+from . import drawn_calls, drawn_edits, drawn_loops, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials

@@ -54,8 +54,10 @@ def _bag(emit: Emitter, value: LogicalTensor) -> Bag | None:
     if reduction is None or reduction.attrs.get("axes") != (0,):
         return None
     gather = made(emit, operand_of(reduction), "Gather")
-    slice_ = None if gather is None else made(emit, gather.inputs[1], "Slice")
-    if gather is None or slice_ is None or gather.attrs.get("axis", 0) != 0:
+    if gather is None or gather.attrs.get("axis", 0) != 0:
+        return None
+    slice_ = made(emit, gather.inputs[1], "Slice")
+    if slice_ is None:
         return None
     indices, table = operand_of(slice_), operand_of(gather).shape
     if table is None or value.shape != (1, *table[1:]) or not known(indices.shape) or len(indices.shape) != 1:
