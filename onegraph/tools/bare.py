@@ -162,8 +162,8 @@ def execute_bare(
     if count:
         call(lib.dnnl_graph_graph_get_partitions, native, count, partitions)
     values = {tensor.id: inputs[name] for name, tensor in graph.inputs.items()}
-    values |= {t.id: t.value for op in graph.ops for t in op.inputs if t is not None and t.value is not None}
-    tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs) if t is not None}
+    values |= {t.id: t.value for op in graph.ops for t in op.inputs if t.value is not None}
+    tensors = {t.id: t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     waiting, kinds = list(partitions), []
     while waiting:
         ready = next(one for one in waiting if all(port.id in values for port in _ports(one, "input")))
@@ -189,8 +189,7 @@ def _native_op(number: int, op: Op) -> Any:
         lib.dnnl_graph_op_create, "dnnl_graph_op_t", number, enum_value("graph_op_", schema.name), op.name.encode()
     )
     for tensor in op.inputs:
-        if tensor is not None:
-            call(lib.dnnl_graph_op_add_input, made, _native_tensor(tensor)._struct)
+        call(lib.dnnl_graph_op_add_input, made, _native_tensor(tensor)._struct)
     for tensor in op.outputs:
         call(lib.dnnl_graph_op_add_output, made, _native_tensor(tensor)._struct)
     for name, value in op.attrs.items():

@@ -104,9 +104,9 @@ def _outputs_with(
     for number, op in enumerate(oracle.graph.ops[place:], place):
         if number == place:
             results = change.results
-        elif any(tensor is not None and tensor.id in values for tensor in op.inputs):
+        elif any(tensor.id in values for tensor in op.inputs):
             pairs = zip(op.inputs, exact.inputs(number), strict=True)
-            inputs = [array if tensor is None else values.get(tensor.id, array) for tensor, array in pairs]
+            inputs = [values.get(tensor.id, array) for tensor, array in pairs]
             results = run_op(op, inputs, rounded=False)
         else:
             continue
@@ -128,9 +128,9 @@ class _ExactValues:
         self.graph, self.values = graph, dict(exact_values)
         self.producers = {tensor.id: place for place, op in enumerate(graph.ops) for tensor in op.outputs}
 
-    def inputs(self, place: int) -> list[Array | None]:
+    def inputs(self, place: int) -> list[Array]:
         """The arrays that an op reads."""
-        return [None if tensor is None else self._value(tensor.id) for tensor in self.graph.ops[place].inputs]
+        return [self._value(tensor.id) for tensor in self.graph.ops[place].inputs]
 
     def wide(self, place: int) -> tuple[Array, ...]:
         """The results of an op, not rounded."""
@@ -143,7 +143,7 @@ class _ExactValues:
             if op is None:
                 waiting.pop()
                 continue
-            missing = [tensor.id for tensor in op.inputs if tensor is not None and tensor.id not in self.values]
+            missing = [tensor.id for tensor in op.inputs if tensor.id not in self.values]
             waiting += missing
             if not missing:
                 for tensor, wide in zip(op.outputs, self.wide(self.producers[waiting[-1]]), strict=False):

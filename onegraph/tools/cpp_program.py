@@ -131,7 +131,7 @@ def to_cpp(graph: Graph, *, seed: int = 0, policy: str = "fusion", fpmath_mode: 
     step = bare_step(graph)
     values_by_name = {**inputs, **graph._initial}
     values = {tensor.id: values_by_name[name] for name, tensor in step.inputs.items()}
-    values |= {t.id: t.value for op in step.ops for t in op.inputs if t is not None and t.value is not None}
+    values |= {t.id: t.value for op in step.ops for t in op.inputs if t.value is not None}
     expected = {
         tensor.id: array for tensor, array in zip(step.outputs.values(), _results(step, values_by_name), strict=True)
     }
@@ -139,7 +139,7 @@ def to_cpp(graph: Graph, *, seed: int = 0, policy: str = "fusion", fpmath_mode: 
     count = sum(array.size for array in (*values.values(), *expected.values()))
     if count > MOST_ELEMENTS:
         raise ArgumentError(f"a program of {count} numbers; expected at most {MOST_ELEMENTS}: onegraph reduce first")
-    tensors = {t.id: t for op in step.ops for t in (*op.inputs, *op.outputs) if t is not None}
+    tensors = {t.id: t for op in step.ops for t in (*op.inputs, *op.outputs)}
     values = {number: array for number, array in values.items() if number in tensors}
     arrays = [array_text(f"in{number}", tensors[number].dtype.value, _memory(tensors[number], array))
               for number, array in values.items()]  # fmt: skip
@@ -204,7 +204,7 @@ def _tensor(tensor: LogicalTensor, array: Array | None) -> str:
 
 def _op(number: int, op: Op) -> str:
     """The statements that add an op."""
-    ins = ", ".join(f"t[{tensor.id}]" for tensor in op.inputs if tensor is not None)
+    ins = ", ".join(f"t[{tensor.id}]" for tensor in op.inputs)
     outs = ", ".join(f"t[{tensor.id}]" for tensor in op.outputs)
     name = f"op{number}"
     kind = f"op::kind(dnnl_graph_op_{BASE[op.kind].name})"

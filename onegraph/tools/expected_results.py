@@ -55,19 +55,19 @@ class ReferenceOracle:
     def expected(self, wanted: Collection[int]) -> dict[int, Expected]:
         """The reference of the wanted tensors; other tensors are freed after their last use."""
         rng = np.random.default_rng(self.seed)
-        last = {t.id: n for n, op in enumerate(self.graph.ops) for t in op.inputs if t is not None}
+        last = {t.id: n for n, op in enumerate(self.graph.ops) for t in op.inputs}
         values: dict[int, Expected] = {}
         for name, tensor in self.graph.inputs.items():
             values[tensor.id] = self._given_reference(self.inputs[name], tensor, rng)
         for known in (*(t for op in self.graph.ops for t in op.inputs), *self.graph.outputs.values()):
-            if known is not None and known.value is not None and known.id not in values:
+            if known.value is not None and known.id not in values:
                 values[known.id] = self._given_reference(known.value, known, rng)
         self.given = {number: value.exact for number, value in values.items()}
         for number, op in enumerate(self.graph.ops):
             self.progress("reference", number, len(self.graph.ops))
             self._run(op, values, rng, last, wanted)
             for used in (*op.inputs, *op.outputs):
-                if used is not None and last.get(used.id, number) <= number and used.id not in wanted:
+                if last.get(used.id, number) <= number and used.id not in wanted:
                     values.pop(used.id, None)
         self.progress("reference", len(self.graph.ops), len(self.graph.ops))
         return values
@@ -87,17 +87,17 @@ class ReferenceOracle:
         last: Mapping[int, int],
         wanted: Collection[int],
     ) -> None:
-        operands = [None if tensor is None else values[tensor.id] for tensor in op.inputs]
-        exact = run_op(op, [None if value is None else value.exact for value in operands], rounded=False)
-        same = all(value is None or value.noisy is value.exact for value in operands)
-        inputs = [None if value is None else value.noisy for value in operands]
+        operands = [values[tensor.id] for tensor in op.inputs]
+        exact = run_op(op, [value.exact for value in operands], rounded=False)
+        same = all(value.noisy is value.exact for value in operands)
+        inputs = [value.noisy for value in operands]
         disturbed_run = exact if same else run_op(op, inputs, rounded=False)
         if any(wide.shape != near.shape for wide, near in zip(exact, disturbed_run, strict=True)):
             disturbed_run = exact  # the contents decide the shape, as of NonZero
         unit = _unit(op)
-        exact_inputs = [value.exact for value in operands if value is not None]
+        exact_inputs = [value.exact for value in operands]
         terms = summed(schema_of(op), exact_inputs, exact[0]) if exact else 1
-        inherited = any(value is not None and value.rounded for value in operands)
+        inherited = any(value.rounded for value in operands)
         for tensor, wide, near in zip(op.outputs, exact, disturbed_run, strict=False):
             rounded = op.kind in ROUNDING or inherited
             precision = lowered(tensor.dtype, self.fpmath_mode)

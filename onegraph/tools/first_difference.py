@@ -84,7 +84,7 @@ def beginning(graph: Graph, count: int) -> Graph:
     named = {tensor.id for tensor in outputs.values()}
     for op in graph.ops[count:]:
         for tensor in op.inputs:
-            if tensor is not None and tensor.id in made - named:
+            if tensor.id in made - named:
                 outputs[f"{tensor.name} ({tensor.id})" if tensor.name in outputs else tensor.name] = tensor
                 named.add(tensor.id)
     part._outputs = outputs

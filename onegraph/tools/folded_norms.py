@@ -20,7 +20,6 @@ def folded_norms(graph: Graph) -> Graph:
     """The graph with the factors of each norm in the weights of the convolution before it, where those are constant."""
     new = Graph.copy(graph)
     for norm in [op for op in new._ops if op.kind == "BatchNormInference" and op.edition == DEFAULT]:
-        assert norm.inputs[0] is not None
         convolution = uses_of(new).producers.get(norm.inputs[0].id)
         if convolution is not None and _folds(new, convolution, norm):
             new.replace(norm, _folded(new, convolution, norm))
@@ -32,7 +31,7 @@ def _folds(graph: Graph, convolution: Op, norm: Op) -> bool:
     if convolution.kind != "Convolution" or convolution.edition != DEFAULT:
         return False
     known = [*convolution.inputs[1:], *norm.inputs[1:]]
-    if any(tensor is not None and (tensor.value is None or tensor.dtype is not DataType.f32) for tensor in known):
+    if any(tensor.value is None or tensor.dtype is not DataType.f32 for tensor in known):
         return False
     formats = [op.attrs.get("data_format", "NXC") for op in (convolution, norm)]
     result = convolution.outputs[0].id
@@ -47,11 +46,10 @@ def _folded(graph: Graph, convolution: Op, norm: Op) -> Any:
     epsilon = norm.attrs["epsilon"]
     assert isinstance(epsilon, float)
     factor = gamma / np.sqrt(variance + epsilon)
-    before = _numbers(convolution, 2) if bias and bias[0] is not None else np.zeros_like(mean)
+    before = _numbers(convolution, 2) if bias else np.zeros_like(mean)
     is_first = convolution.attrs.get("weights_format", "XIO") == "OIX"
     numbers = _numbers(convolution, 1)
     scaled = numbers * (factor.reshape(-1, *[1] * (numbers.ndim - 1)) if is_first else factor)
-    assert weights is not None
     ends = [
         src,
         graph.constant(scaled.astype(np.float32), name=weights.name),
@@ -68,5 +66,4 @@ def own_name(op: Op) -> str:
 def _numbers(op: Op, port: int) -> NDArray[np.float64]:
     """The constant of a port in f64."""
     tensor = op.inputs[port]
-    assert tensor is not None
     return np.asarray(tensor.value, np.float64)

@@ -172,7 +172,7 @@ class _Code:
         if not ours or firsts != sorted(firsts):
             return graph._tensors
         for op in graph.ops:
-            made, read = [ids[t.id] for t in op.outputs], [ids[t.id] for t in op.inputs if t is not None]
+            made, read = [ids[t.id] for t in op.outputs], [ids[t.id] for t in op.inputs]
             if made and (made != [*range(made[0], made[0] + len(made))] or made[0] <= max(read, default=-1)):
                 return graph._tensors
         return sorted(graph._tensors, key=lambda tensor: ids[tensor.id])
@@ -222,7 +222,7 @@ class _Code:
         chosen = edition(op.edition)
         schema = chosen.schema(op.kind)
         assert schema is not None
-        inputs = ["None" if tensor is None else self.names[tensor.id] for tensor in op.inputs]
+        inputs = [self.names[tensor.id] for tensor in op.inputs]
         attrs = {name: _value(value) for name, value in op.attrs.items()}
         options = self._options(op, schema)
         if op.edition == DEFAULT:

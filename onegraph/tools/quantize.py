@@ -84,10 +84,10 @@ def quantize(
     kept = [op for op in chosen if own_name(op) not in left]
     if not kept:
         raise ArgumentError(f"quantize: no {', '.join(sorted(KINDS))} of f32 with constant weights to quantize")
-    sources = {op.inputs[0].id: op.inputs[0] for op in kept if op.inputs[0] is not None}
+    sources = {op.inputs[0].id: op.inputs[0] for op in kept}
     results = _results(folded, kept) if is_portable else {}
     observed = ranges(folded, [*{**sources, **results}.values()], samples, histograms=is_cut)
-    joined = {op.inputs[0].id for op in kept if op.kind != "MatMul" and op.inputs[0] is not None}
+    joined = {op.inputs[0].id for op in kept if op.kind != "MatMul"}
     coders = {
         number: _Coder(known, share if is_cut else None, symmetric=number in joined, unsigned=is_portable)
         for number, known in observed.items()
@@ -117,7 +117,7 @@ def _is_candidate(op: Op) -> bool:
     if op.kind not in KINDS or op.edition != DEFAULT:
         return False
     src, weights = op.inputs[0], op.inputs[1]
-    if src is None or weights is None or weights.value is None or src.constant or src.dtype is not DataType.f32:
+    if weights.value is None or src.constant or src.dtype is not DataType.f32:
         return False
     is_plain = op.kind != "MatMul" or (weights.value.ndim == 2 and not op.attrs.get("transpose_a"))
     return is_plain and weights.value.size >= LEAST_WEIGHTS
@@ -189,7 +189,6 @@ class _Quantizing:
 
     def _judged(self, op: Op, limit: float) -> QuantizedOp:
         """The record of an op."""
-        assert op.inputs[0] is not None
         coder = self._coders[op.inputs[0].id]
         error = hypot(coder.error, self._weights[op.id][2])
         reason = f"its error {error:.2%} is above the limit {limit:.2%}" if error > limit else ""
@@ -209,7 +208,7 @@ class _Quantizing:
             own = made._tensor(tensor.dtype, tensor.shape, name, tensor.strides, tensor.value)
             self._renewed[tensor.id] = made._inputs[name] = own
         for op in source._ops:
-            inputs = [None if end is None else emit.tensor(self._read(op, end)) for end in op.inputs]
+            inputs = [emit.tensor(self._read(op, end)) for end in op.inputs]
             if op.id in self._done:
                 inputs[1] = emit.tensor(self._dequantized_weights(op))
                 if len(inputs) > 2 and (bias := self._stepped_bias(op)) is not None:
@@ -226,7 +225,7 @@ class _Quantizing:
 
     def _read(self, op: Op, end: LogicalTensor) -> Value:
         """What an op reads in the place of a tensor: itself, or what its codes stand for."""
-        is_source = op.id in self._done and op.inputs[0] is not None and end.id == op.inputs[0].id
+        is_source = op.id in self._done and end.id == op.inputs[0].id
         is_followed = end.id in self._followed and op.kind in FOLLOWERS
         if not is_source and not is_followed and end.id not in self._results:
             return self._renewed[end.id]
@@ -245,7 +244,7 @@ class _Quantizing:
         """A known bias as multiples of the product of the scales of src and weights, of which f32 holds all."""
         src_scale = self._coders[op.inputs[0].id].scale
         steps = np.multiply(self._weights[op.id][1], np.float32(src_scale))
-        bias = None if op.inputs[2] is None else op.inputs[2].value
+        bias = op.inputs[2].value
         if bias is None or bias.shape != steps.shape or not np.isfinite(bias).all():
             return None
         codes = np.rint(bias.astype(np.float64) / steps)
@@ -264,7 +263,6 @@ def _coded_weights(op: Op, src_scale: float) -> tuple[Array, Array, float, int]:
     Weights far below the bias get larger scales than they need, so that the bias is no more than EXACT steps.
     """
     weights, axis = op.inputs[1], _channel_axis(op)
-    assert weights is not None
     numbers = np.asarray(weights.value, np.float32)
     if not np.isfinite(numbers).all():
         raise ArgumentError(f"{op.kind} {op.name!r}: weights with NaN or infinities; expected finite ones to quantize")
@@ -288,7 +286,6 @@ def _coded_weights(op: Op, src_scale: float) -> tuple[Array, Array, float, int]:
 
 def _channel_axis(op: Op) -> int:
     """The axis of the weights along which the channels of the result lie."""
-    assert op.inputs[1] is not None
     assert op.inputs[1].value is not None
     last = op.inputs[1].value.ndim - 1
     if op.kind == "MatMul":

@@ -292,9 +292,9 @@ def _attributes(graph: Graph) -> Iterator[Change]:
             yield Change(attrs=without)
             if name == "groups" and isinstance(value, int):  # one group of the channels
                 for tensor in op.inputs:
-                    dims = () if tensor is None else _known(tensor.shape)
+                    dims = _known(tensor.shape)
                     for axis, dim in enumerate(dims):
-                        if tensor is not None and dim % value == 0:
+                        if dim % value == 0:
                             yield Change(attrs=without, shapes={tensor.id: _replace_dim(dims, axis, dim // value)})
             if isinstance(value, int) and not isinstance(value, bool):
                 for number in {0, 1} - {value}:

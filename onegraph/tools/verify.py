@@ -155,12 +155,12 @@ def _ops_of_outputs(graph: Graph) -> list[int]:
     needed = {tensor.id for tensor in graph.outputs.values()}
     known = {tensor.id for tensor in graph._tensors if tensor.value is not None and tensor.value.size == 1}
     for op in graph.ops:
-        if op.kind not in KEPT and op.inputs and all(tensor is None or tensor.id in known for tensor in op.inputs):
+        if op.kind not in KEPT and op.inputs and all(tensor.id in known for tensor in op.inputs):
             known.update(tensor.id for tensor in op.outputs)
     needed -= known
     places = []
     for place, op in reversed([*enumerate(graph.ops)]):
         if any(tensor.id in needed for tensor in op.outputs):
             places.append(place)
-            needed.update(tensor.id for tensor in op.inputs if tensor is not None and tensor.id not in known)
+            needed.update(tensor.id for tensor in op.inputs if tensor.id not in known)
     return places[::-1]

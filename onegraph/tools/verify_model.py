@@ -227,7 +227,7 @@ class _ModelJudge:
 
 def _pads_open_weights(op: Op) -> bool:
     """Whether an op is a convolution with padding whose weights are no constant."""
-    if op.kind != "Convolution" or op.inputs[1] is None or op.inputs[1].value is not None:
+    if op.kind != "Convolution" or op.inputs[1].value is not None:
         return False
     pads = [cast("Sequence[int]", op.attrs.get(name, ())) for name in ("pads_begin", "pads_end")]
     return any(map(any, pads)) or str(op.attrs.get("auto_pad", "none")).startswith("same")

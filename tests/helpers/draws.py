@@ -574,4 +574,4 @@ def made_by_programs(name: str, number: int) -> list[str]:
     return recorded.outcome(PROGRAMS[name])
 
 
-from . import drawn_calls, drawn_edits, drawn_loops, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials
+from . import drawn_calls, drawn_edits, drawn_loops, drawn_quantization, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials
