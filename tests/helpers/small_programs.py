@@ -13,10 +13,19 @@ import numpy as np
 import onegraph as og
 from onegraph.builder.chosen_outputs import returning
 from onegraph.builder.operators import OPS, op_of
+from onegraph.builder.stubs import stub
+from onegraph.faults import slow_strides
+from onegraph.faults.cpus import EVERY_ISA
+from onegraph.faults.layouts import LAYOUTS, PARTITIONS
+from onegraph.faults.leaks import has_tiles, leaks_pairs
+from onegraph.faults.operands import rows_together, steps_to_fast
 from onegraph.opset.dtypes import DataType
-from onegraph.opset.editions.registry import HOST
+from onegraph.opset.editions.registry import BASE, HOST
+from onegraph.opset.schema import Call, TensorType
 from onegraph.transform.rebuild import Change, rebuild
 from tests.lowering.test_recorded_graphs import lines_of, outcome
+
+from .fault_subjects import graph_of as graph_of_example
 
 PROGRAMS: dict[str, Callable[[], object]] = {}
 ROWS, ONES = np.ones((2, 3), np.float32), np.ones(3, np.float32)
@@ -478,3 +487,58 @@ def _records_of_users() -> str:
     ]
     ends += [og.LogicalTensor("0", og.f32, (2, 3)), other.inputs["x"], graph.outputs["y"], 5, None]
     return told(*(lambda one=one: graph.copy().relu(one) for one in ends))  # type: ignore[misc]
+
+
+@program
+def _stub_of_methods() -> str:
+    return stub()
+
+
+@program
+def _ends_that_are_not_dense() -> str:
+    """What is said of ops whose inputs or results are not dense, as of the examples of faults."""
+    found = []
+    for fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS):
+        for example in fault.examples:
+            graph = graph_of_example(example.build)
+            ends = {one.id: one for one in (*graph.inputs.values(), *graph.outputs.values())}
+            for op in graph.ops:
+                sides = [[ends.get(one.id, one) for one in side] for side in (op.inputs, op.outputs)]
+                for inputs, outputs in ((sides[0], op.outputs), (op.inputs, sides[1])):
+                    told_of = og.check_op(op.kind, op.attrs, [*inputs], [*outputs], edition=op.edition, library="3.2")
+                    found += [f"{one.rule} {one.where} {one.message}" for one in told_of]
+    return "\n".join(found)
+
+
+@program
+def _operands_that_are_spread() -> str:
+    dims = (1, 2, 3, 63, 64, 65, 511, 512, 513, 4096, 20000)
+    pairs = [((wide, narrow), (narrow,)) for wide in dims for narrow in dims]
+    results: list[Any] = [(2, 3, 4, 5, 6, 7), (2, 1, 4, 5, 1, 7), (1, 3, 1, 5, 6, 1), (2, 3, 4, 5), (4, 4, 4, 1)]
+    for result in results:
+        for flags in product((False, True), repeat=len(result)):
+            pairs.append((result, tuple(dim if flag else 1 for dim, flag in zip(result, flags, strict=True))))
+            pairs.append((result, pairs[-1][1][1:]))
+    return "\n".join(f"{rows_together(*pair)} {steps_to_fast(*pair)}" for pair in pairs)
+
+
+@program
+def _instruction_sets() -> str:
+    types = [None, *DataType]
+    made = [f"{has_tiles(dtype, isa)}" for dtype in types for isa in EVERY_ISA]
+    for dtypes, shapes in product(
+        (("bf16", "bf16"), ("f32", "f32"), ("bf16", None)), (((4, 3), (3, 5)), ((4, 4), (4, 8)))
+    ):
+        for turned, tiles in product((False, True), (False, True)):
+            ends = [
+                None if one is None else TensorType(DataType[one], dims)
+                for one, dims in zip(dtypes, shapes, strict=True)
+            ]
+            call = Call(BASE["MatMul"], {"transpose_a": turned}, ends)
+            made.append(f"{leaks_pairs(call, tiles)}")
+            for source in ((1, 5, 5, 3), (1, 5, 5, 4), (None, 5, 5, 3), (1, 5, 5, None)):
+                kernel = TensorType(DataType.bf16, (3, 3, 3, 8))
+                attrs = {key: [1, 1] for key in ("strides", "dilations", "pads_begin", "pads_end")}
+                first = None if dtypes[1] is None else TensorType(DataType[dtypes[0]], source)
+                made.append(f"{leaks_pairs(Call(BASE['Convolution'], attrs, [first, kernel]), tiles)}")
+    return "\n".join(made)
