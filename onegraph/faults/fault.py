@@ -231,9 +231,6 @@ class Faults(Generic[Subject]):
     def __iter__(self) -> Iterator[Fault[Subject]]:
         return iter(self.records)
 
-    def __getitem__(self, name: str) -> Fault[Subject]:
-        return next(fault for fault in self.records if fault.name == name)
-
     def affecting(self, kinds: frozenset[str], version: Release) -> list[Fault[Subject]]:
         """The faults of a library of ``version`` that concern one of these ops, whatever their condition says."""
         key = kinds, version

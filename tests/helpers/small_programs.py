@@ -15,6 +15,8 @@ from onegraph.builder.chosen_outputs import returning
 from onegraph.builder.operators import OPS, op_of
 from onegraph.builder.stubs import stub
 from onegraph.faults import slow_strides
+from onegraph.faults.api import API
+from onegraph.faults.catalogue import EVERY_FAULT
 from onegraph.faults.cpus import EVERY_ISA
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.leaks import has_tiles, leaks_pairs
@@ -542,3 +544,10 @@ def _instruction_sets() -> str:
                 first = None if dtypes[1] is None else TensorType(DataType[dtypes[0]], source)
                 made.append(f"{leaks_pairs(Call(BASE['Convolution'], attrs, [first, kernel]), tiles)}")
     return "\n".join(made)
+
+
+@program
+def _faults_by_version() -> str:
+    versions = [(3, minor, patch) for minor in range(16) for patch in (0, 1)]
+    faults = (*EVERY_FAULT, *API)
+    return "\n".join(f"{one.name} {[each for each in versions if one.affects(each)]}" for one in faults)
