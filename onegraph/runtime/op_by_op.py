@@ -172,13 +172,11 @@ def _directly(op: Op, function: Direct, arrays: Sequence[Array]) -> Sequence[Arr
     except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:
         run_op(op, arrays, host=with_kernel)
         raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
-    return [result if result.flags.c_contiguous else np.ascontiguousarray(result)]
+    return [np.asarray(result, order="C")]
 
 
 def _dense(array: Array, dtype: np.dtype[np.generic]) -> Array:
-    if array.flags.c_contiguous and array.dtype == dtype:
-        return array
-    return np.ascontiguousarray(array).reshape(array.shape).astype(dtype, copy=False)
+    return np.asarray(array, dtype, order="C")
 
 
 class GraphPart(NamedTuple):
@@ -192,7 +190,7 @@ class GraphPart(NamedTuple):
 
     is_product: bool
     compute: Compute
-    inputs: Sequence[int | None]
+    inputs: Sequence[int]
     outputs: Sequence[int]
 
 
@@ -217,9 +215,7 @@ class OpByOp:
         self._graph, self._runs, self._make = graph, runs, make
         self._steps = [self._step(op) for op in graph.ops]
         self._ops = graph.ops
-        self._constants: dict[int | None, Array] = {
-            tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None
-        }
+        self._constants = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
         self._inputs = [tensor.id for tensor in graph.inputs.values()]
         self._ends = [tensor.id for tensor in graph.outputs.values()]
         made = [number for step in self._steps for number in step.outputs]
@@ -296,7 +292,7 @@ class OpByOp:
         Raises:
             TooLargeError: a result has more than ``most`` elements, or a MatMul more than ``most_terms`` products.
         """
-        values: dict[int | None, Any] = {None: None, **self._constants, **dict(zip(self._inputs, arrays, strict=True))}
+        values: dict[int, Any] = {**self._constants, **dict(zip(self._inputs, arrays, strict=True))}
         with np.errstate(all="ignore"):
             for is_product, compute, inputs, outputs in steps or self._steps:
                 operands = [values[number] for number in inputs]
@@ -308,7 +304,7 @@ class OpByOp:
                     values[number] = result
         return self._owned(values)
 
-    def _owned(self, values: dict[int | None, Any]) -> Sequence[Array]:
+    def _owned(self, values: dict[int, Any]) -> Sequence[Array]:
         """The outputs, which own their memory."""
         results = [values[number] for number in self._ends]
         for place, array in enumerate(results):

@@ -153,7 +153,7 @@ BAR, EXECUTOR = 3, 6  # indices of the columns with the bar and the executor
 def _sum(rows: Sequence[ProfileRow]) -> ProfileRow:
     """Rows as one: times, shares and bytes are added, and the others are means by time."""
     seconds = sum(row.seconds for row in rows)
-    if len(rows) == 1 or not seconds:
+    if not seconds:
         return rows[0]
     rates = [row.gflops * row.seconds for row in rows if row.gflops is not None]
     return replace(

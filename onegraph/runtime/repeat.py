@@ -74,7 +74,8 @@ class Repeat:
         inputs = {name: placed.values[tensor.id] for name, tensor in program.graph.inputs.items()}
         self.types = {name: (value.dtype.numpy, tuple(value.shape)) for name, value in inputs.items()}
         self.types.update((end.name, (end.dtype.numpy, tuple(end.shape))) for end in placed.outputs())
-        self.n_results = (call.n_outputs or 0) - call.s64("n_states")
+        assert call.n_outputs is not None
+        self.n_results = call.n_outputs - call.s64("n_states")
 
     @classmethod
     def of(cls, call: Call, body: Repeatable) -> Repeat | None:

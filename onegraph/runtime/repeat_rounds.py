@@ -231,7 +231,8 @@ class Rounds:
             return np.array(course.scanned[int(source[1:])][: self.done])
         state = course.states[int(source[1:])] if source[:1] == "s" else None
         after = body.same.get(f"t{source[1:]}") if state is not None else None
-        if state is not None and after is not None:
+        if after is not None:
+            assert state is not None
             later = self._rows[after][: self.done - 1]
             return np.concatenate([state[None], later]) if len(later) else np.array(state[None])
         values = {**course.given, **body.values}

@@ -12,8 +12,9 @@ from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.memory_planner import aligned
 from onegraph.native.library import DTYPE_NAMES, HASHES_CONSTANTS, ffi
-from onegraph.runtime import origin, warm_start
+from onegraph.runtime import origin, program_writer, warm_start
 from onegraph.runtime.compile_options import CompileOptions
+from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.executable import Executable
 from onegraph.runtime.kept_partitions import NotKeptError
 from onegraph.runtime.kept_program import KeptProgram, _reach, _refuse_outside, _sections, without_proof
@@ -243,6 +244,42 @@ def test_programs_are_kept_where_they_are_like_those_of_others(other, monkeypatc
     monkeypatch.setattr(warm_start, "HASHES_CONSTANTS", facts["hashes"])
     monkeypatch.setattr(warm_start, "programs_keep_constants", lambda: facts["keep"])
     assert warm_start._is_usable() is (facts == USABLE)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_short", "proof", "expected"),
+    [
+        ((warm_start.LONG - 2, 1), True, "p", ["kept", "remembered"]),
+        ((warm_start.LONG - 1, 1), True, "p", ["thread", "kept", "remembered"]),
+        ((1,), False, "p", ["thread", "kept", "remembered"]),
+        ((1,), True, None, []),
+        (None, True, "p", []),
+    ],
+)
+@pytest.mark.parametrize("other", ["", "program", "usable"])
+def test_long_programs_are_written_by_a_thread(lengths, is_short, proof, expected, other, monkeypatch):
+    found = []
+
+    def make(program, mapped):
+        if lengths is None:
+            raise NotKeptError("no")
+        return [range(length) for length in lengths]
+
+    def thread(target, name):
+        found.append("thread")
+        return SimpleNamespace(start=target)
+
+    program = object() if other == "program" else object.__new__(CompiledProgram)
+    programs = SimpleNamespace(only_program=lambda: program, options=CompileOptions("fusion", True, "strict", 1))
+    monkeypatch.setattr(program_writer, "written", make)
+    monkeypatch.setattr(program_writer, "with_proof", lambda data, one: [one])
+    monkeypatch.setattr(warm_start, "_is_usable", lambda: other != "usable")
+    monkeypatch.setattr(warm_start.disk_cache, "keep", lambda *given: found.append("kept"))
+    monkeypatch.setattr(warm_start, "remember", lambda *given: found.append("remembered"))
+    monkeypatch.setattr(warm_start, "threading", SimpleNamespace(Thread=thread))
+    kept_from = SimpleNamespace(key="k", files=[], mapped=[], is_short=is_short, proof=lambda: proof)
+    warm_start.keep(kept_from, SimpleNamespace(_programs=programs))
+    assert found == ([] if other else expected)
 
 
 def test_what_a_thread_finds_is_waited_for(monkeypatch):

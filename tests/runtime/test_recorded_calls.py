@@ -133,6 +133,7 @@ def argument_calls(model, given):
     yield "by name", lambda: model(**named)
     yield "by name in another order", lambda: model(**dict(reversed(named.items())))
     yield "first by name as well", lambda: model(*given, **{names[0]: given[0]})
+    yield "all by name and one more", lambda: model(**named, other=given[0])
     yield "unknown name", lambda: model(*given[1:], other=given[0])
     yield "a list", lambda: model([*given])
     yield "a dictionary", lambda: model(named)

@@ -34,6 +34,7 @@ from onegraph.runtime import (
     open_steps,
     origin,
     plan,
+    profile,
     program_cache,
     program_finder,
     program_writer,
@@ -71,6 +72,7 @@ F32 = np.float32
 ROW, ROWS, ANY = ("f32", (None,)), ("f32", (None, 3)), ("f32", None)
 ONE = ("s64", (1,))
 NUMBER = ("s64", ())
+MARK = implementation_names.MARK
 MEASURE = CompiledProgram._measure  # which other tests do without
 
 
@@ -1439,8 +1441,11 @@ def test_arguments_of_graphs_without_inputs_and_ranks():
         Arguments(graph).shapes({"x": (2,)})
     graph = og.Graph()
     graph.output("y", graph.relu(graph.input("x", "f32", None)))
-    with pytest.raises(og.ArgumentError, match="known dims that fit"):
-        Arguments(graph).shapes({})
+    rows = og.Graph()
+    rows.output("y", rows.relu(rows.input("x", "f32", (None, 3))))
+    for made, sizes in ((graph, {}), (rows, {"x": (2, 4)}), (rows, {"x": (None, 3)})):
+        with pytest.raises(og.ArgumentError, match="known dims that fit"):
+            Arguments(made).shapes(sizes)
     assert Arguments(graph).shapes({"x": (2, 3)}) == {"x": (2, 3)}
 
 
@@ -1461,6 +1466,26 @@ def test_inputs_of_rank_two_are_data(shape, found):
     wanted = graph.op("ReduceMax", [sizes], {"axes": [0], "keep_dims": shape == (3,)}, edition=HOST)
     graph.output("y", graph.op("Reshape", [x, wanted], edition=HOST))
     assert value_inputs(graph) == found
+
+
+def test_a_shape_of_an_unknown_rank_is_a_vector():
+    graph = og.Graph()
+    sizes, more, x = graph.input("sizes", *ONE), graph.input("more", "s64", None), graph.input("x", "f32", (2, 3))
+    wanted = graph.op("Add", [sizes, more], edition=HOST)
+    graph.output("y", graph.op("Reshape", [x, wanted], edition=HOST))
+    assert value_inputs(graph) == ("sizes",)
+
+
+def test_outputs_of_ops_one_by_one_own_their_memory():
+    graph = og.Graph()
+    x, known = graph.input("x", "f32", (2,)), graph.constant(F32([3, 4]))
+    y = graph.op("Negative", [x], edition=HOST)
+    for name, end in (("a", x), ("b", y), ("c", y), ("d", known), ("e", x)):
+        graph.output(name, end)
+    given = F32([1, 2])
+    found = OpByOp.of(graph, None).results([given])
+    assert [array.tolist() for array in found] == [[1, 2], [-1, -2], [-1, -2], [3, 4], [1, 2]]
+    assert len({*map(id, [given, known.value, *found])}) == 7
 
 
 def two_concats(**more):
@@ -1842,6 +1867,55 @@ def test_codes_are_sought_for_ops_before_a_quantize(first, last):
 def test_names_of_implementations_stand_in_lines_of_four_fields(fields, names):
     lines = [f"{implementation_names.MARK}0", f"onednn_verbose,exec,{fields}", "onednn_verbose,graph,exec,cpu,a,b,c"]
     assert implementation_names.parse(lines) == {0: names}
+
+
+@pytest.mark.parametrize(
+    ("lines", "errors", "status", "expected"),
+    [
+        (
+            f"{implementation_names.MARK}3\nonednn_verbose,exec,cpu,matmul,jit,x\n{implementation_names.END}\n",
+            "",
+            0,
+            "",
+        ),
+        (f"{implementation_names.MARK}3\n", "first\nlast words\n", 1, "failed: 'last words'"),
+        ("", "", 5, "failed: 'exit status 5'"),
+    ],
+)
+def test_names_of_a_process_that_fails_are_refused(lines, errors, status, expected, monkeypatch):
+    ran = []
+
+    def run(command, input, env, **more):
+        ran.append(env)
+        return SimpleNamespace(returncode=status, stdout=lines.encode(), stderr=errors.encode())
+
+    monkeypatch.setattr(implementation_names.subprocess, "run", run)
+    monkeypatch.setattr(implementation_names, "threads_now", lambda: 2)
+    monkeypatch.setenv("DNNL_VERBOSE", "2")
+    reports = [SimpleNamespace(index=number, threads=count) for number, count in enumerate((0, None, 5))]
+    program = SimpleNamespace(reports=reports, whole_graph=og.Graph)
+    if expected:
+        with pytest.raises(og.UnsupportedError, match=expected):
+            implementation_names.implementation_names(program, "fusion", "strict", False)
+    else:
+        assert implementation_names.implementation_names(program, "fusion", "strict", False) == {3: "matmul jit"}
+    (env,) = ran
+    assert (env["ONEDNN_VERBOSE"], env["OMP_NUM_THREADS"], "DNNL_VERBOSE" in env) == ("profile_exec", "5", False)
+
+
+@pytest.mark.parametrize("seconds", [(0.0, 0.0), (1.0,), (1.0, 3.0)])
+@pytest.mark.parametrize("gflops", [None, 8.0])
+def test_rows_of_a_profile_are_added(seconds, gflops):
+    rows = [
+        profile.ProfileRow(place, ("r",), "oneDNN", 2, one, one / 2, 0.25, gflops, 4.0 * place)
+        for place, one in enumerate(seconds)
+    ]
+    found, total = profile._sum(rows), sum(seconds)
+    if not total:
+        assert found is rows[0]
+        return
+    assert (found.index, found.seconds, found.shortest, found.share) == (0, total, total / 2, 0.25 * len(rows))
+    assert (found.gflops, found.bandwidth) == (gflops, 4.0 * 3 / 4 if len(rows) > 1 else 0.0)
 
 
 @pytest.mark.parametrize("hashes", [True, False])
