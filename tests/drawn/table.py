@@ -12,5 +12,14 @@ for _module in pkgutil.iter_modules(generators.__path__):
     importlib.import_module(f"{generators.__name__}.{_module.name}")
 
 GENERATORS = {name: Generator(name, case, GRAPHS.get(name)) for name, case in sorted(CASES.items())}
-# Kernels of which no graph is drawn, and why.
-NO_GRAPH: dict[str, str] = {}
+# Kernels of which no graph need be drawn, and why.
+NO_GRAPH = {
+    **dict.fromkeys(("add", "look_up", "multiply", "rescale"), "tests/compiler/test_codes.py compiles steps of codes"),
+    **dict.fromkeys(("guarded", "norm_relu"), "tests/faults/test_special_values.py compiles what the library loses"),
+    **dict.fromkeys(
+        ("unbounded", "when_special", "when_special_end"), "tests/compiler/test_row_leaks.py compiles them"
+    ),
+    "cast": "other kernels' graphs cast",
+    "log_softmax_gradient": "its rows are too many for a drawn graph: see tests/compiler/test_label_gradients.py",
+    "written_sizes": "its graphs are those of ONNX: see tests/kernels/test_written_sizes.py",
+}

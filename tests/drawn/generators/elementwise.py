@@ -180,3 +180,32 @@ def prelu_in_a_graph(draw: Draw) -> None:
     (found,) = draw.run_graph(g, given)
     wanted = FORMULAS["prelu"][0](given["x"], given["slope"][:, None])
     np.testing.assert_array_equal(found, wanted, err_msg=str(draw))
+
+
+@draws("prelu_backward_src", "prelu_backward_slope", graph=True)
+def prelu_backward_in_a_graph(draw: Draw) -> None:
+    shape, g = (draw.between(1, 3), draw.size(33), draw.size(17)), og.Graph()
+    given = {"x": draw.mild(shape), "slope": draw.mild((1, shape[1], 1)), "diff": draw.mild(shape)}
+    ends = [g.input(name, "f32", array.shape) for name, array in given.items()]
+    by_src, by_slope = g.op("PReLUBackward", ends, {"data_format": "NCX"})
+    g.output("src", by_src)
+    g.output("slopes", by_slope)
+    draw.said = f"{shape}"
+    founds = draw.run_graph(g, given)
+    x, slope, diff = given.values()
+    np.testing.assert_array_equal(founds[0], np.where(x > 0, diff, diff * slope), err_msg=str(draw))
+    products = np.where(x > 0, 0, x.astype(np.float64) * diff)
+    error = 2.0**-23 * products.size * np.abs(products).sum((0, 2), keepdims=True)
+    assert (np.abs(founds[1] - products.sum((0, 2), keepdims=True)) <= error).all(), f"{draw}, slopes"
+
+
+@draws("keep_nan", graph=True)
+def keep_nan_in_a_graph(draw: Draw) -> None:
+    shape, g = (draw.size(33), draw.size(33)), og.Graph()
+    given = {"diff": draw.mild(shape), "y": draw.mild(shape)}
+    given["y"][draw.rng.random(shape) < 0.1] = np.nan
+    ends = [g.input(name, "f32", array.shape) for name, array in given.items()]
+    g.output("x", g.op("LogSoftmaxBackward", ends, {"axis": 1}))
+    draw.said = f"{shape}"
+    (found,) = draw.run_graph(g, given)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(given["y"]), err_msg=str(draw))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 
 import onegraph as og
 from onegraph.arrays.packed_codes import packed
+from onegraph.compiler.passes import vector_products
 from tests.helpers.drawn import TYPES, Array, Wanted, sized
 
 from ..draw import Draw
@@ -241,3 +243,17 @@ def vector_product(draw: Draw) -> None:
     draw.run(src, matrix, *([] if addend is None else [addend]), found, turned=turned)
     columns_of = (matrix if turned else matrix.T).astype(np.float64)
     wanted_product(src, columns_of, columns_of, "f32", coded=False, bias=addend).check(found, str(draw))
+
+
+@draws("vector_product", graph=True)
+def vector_product_in_a_graph(draw: Draw) -> None:
+    rows, depth, columns, turned = draw.between(1, 4), draw.between(500, 530), draw.between(500, 530), draw.flag()
+    g, shape = og.Graph(), (columns, depth) if turned else (depth, columns)
+    src, matrix = draw.dense((rows, depth)), draw.dense(shape)
+    ends = [g.input("x", "f32", src.shape), g.input("w", "f32", shape)]
+    g.output("y", g.op("MatMul", ends, {"transpose_b": turned}))
+    draw.said = f"{rows}, {shape}, {turned=}"
+    with patch.object(vector_products, "core_cache", lambda: 0):  # however large the last cache is
+        (found,) = draw.run_graph(g, {"x": src, "w": matrix})
+    columns_of = (matrix if turned else matrix.T).astype(np.float64)
+    wanted_product(src, columns_of, columns_of, "f32", coded=False).check(found, str(draw))

@@ -66,3 +66,16 @@ def panel_matrices(draw: Draw) -> None:
     draw.run(src, weights, found, turned_src=turned_src, turned=turned)
     wanted = Wanted(*(np.broadcast_to(each, found.shape) for each in wanted_product(left, right)))
     wanted.check(found, str(draw))
+
+
+@draws("panel_matrices", graph=True)
+def panel_matrices_in_a_graph(draw: Draw) -> None:
+    g, depth = og.Graph(), draw.size(33)
+    x, y = (g.input(name, "f32", (None, None, None)) for name in "xy")
+    g.output("z", g.matmul(x, g.relu(y), transpose_b=True))
+    sizes = [(1, 2, 3), (2, 4, 5), (1, 3, 2), (draw.between(1, 3), draw.size(33, 6), draw.size(33))]
+    given = [{"x": draw.dense((n, rows, depth)), "y": draw.dense((n, columns, depth))} for n, rows, columns in sizes]
+    draw.said = f"{sizes}, {depth}"
+    (found,) = draw.run_graph(g, *given)
+    last = given[-1]
+    wanted_product(last["x"], np.where(last["y"] < 0, 0, last["y"]).swapaxes(1, 2)).check(found, str(draw))
