@@ -1,5 +1,6 @@
 // The part of the gradient of LogSoftmax that does not depend on the place in a row of diff.
 
+#include <cmath>
 #include <stdexcept>
 
 #include "registry.h"
@@ -25,11 +26,12 @@ ONEGRAPH_INLINE float fused(float a, float b, float c) {
 
 // -exp(x) * sum for each x of a row. The result may be the row.
 ONEGRAPH_INLINE void spread(const float *row, float sum, float *result, std::size_t width) {
-    constexpr float least = -87.0f; // exp of less is no normal number
+    constexpr float least = -87.0f, most = 88.7228f; // exp of less is no normal number, that of more is infinite
 #pragma GCC ivdep
     for (std::size_t i = 0; i < width; i++) {
-        const float x = row[i], power = exp_of(x >= least ? x : least);
-        result[i] = -sum * (x >= least ? power : x < least ? 0.0f : x); // NaN stays NaN
+        const float x = row[i], above = x > least ? x : least, power = exp_of(above < most ? above : most);
+        const float found = x > most ? INFINITY : power;
+        result[i] = -sum * (x >= least ? found : x < least ? 0.0f : x); // NaN stays NaN
     }
 }
 
