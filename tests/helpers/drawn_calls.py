@@ -173,6 +173,12 @@ class World:
             made.reshape(-1)[:1] = self.one(np.nan, np.inf, -np.inf, 1e30)
         return made
 
+    def anything(self) -> Any:
+        number = self.one(1, 2, -1, 1.5, math.inf, -math.inf, math.nan, 2**63, np.float32(1), np.int64(3), True)
+        tensors = [self.tensor() for _ in range(self.one(1, 2, 3, 4))]
+        some = self.one(None, "x", b"x", (), [], {}, [1, 2], (1, 2.5), tuple(tensors), tensors, tensors[0], self.array())
+        return self.one(number, number, some, some, some, self.word())
+
     # Tensors ---------------------------------------------------------------------------------------------------------
 
     def tensor(self) -> LogicalTensor:
@@ -393,7 +399,7 @@ MAKERS: dict[Any, Callable[[World], Any]] = {
     float: lambda world: world.one(0.0, 0.0, 1.0, 1.0, 0.5, 2.0, -1.0, 1e-5, math.inf, -math.inf),
     bool: World.flag,
     str: World.word,
-    object: lambda world: world.one(None, 1, 1.5, "x", [1, 2], (), True, -1, 2**63, np.float32(1), world.word()),
+    object: World.anything,
     type(None): lambda world: None,
     DataType: World.some_dtype,
     LogicalTensor: World.tensor,

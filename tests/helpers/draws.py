@@ -267,7 +267,7 @@ def as_float(drawn: Random, emit: Any, values: list[Any], wide: Any) -> Any:
     """A value that was computed as a float, or a number that may be no integer or one that f32 may not hold."""
     if drawn.random() < 0.7:
         return emit.op("Cast", [some(drawn, values)], {"saturate": True}, dtype=wide)
-    number = drawn.choice((1.0, 2.0, 2.0, 3.0, 0.0, -1.0, -2.0, 0.5, 2.0**24, 2.0**24 - 1, float("inf")))
+    number = drawn.choice((1.0, 2.0, 3.0, 0.0, 0.0, -1.0, -2.0, 0.5, 2.0**24, 2.0**24 - 1, float("inf")))
     return np.array([number] if drawn.random() < 0.7 else number, wide.numpy)
 
 
@@ -280,6 +280,17 @@ def quotient(drawn: Random, emit: Any, values: list[Any]) -> Any:
     made = emit.op(kind, [made], limits if kind == "Clamp" else {}) if kind else made
     narrow = drawn.choice((og.s64, og.s64, og.s32, og.f32, og.f16))
     return emit.op("Cast", [made], {"saturate": True}, dtype=narrow)
+
+
+def bounded(drawn: Random, emit: Any, values: list[Any]) -> Any:
+    """Numbers within limits, as floats in between."""
+    made = as_float(drawn, emit, values, og.f32)
+    if drawn.random() < 0.3:
+        made = emit.op(drawn.choice(("Add", "Multiply")), [made, as_float(drawn, emit, values, og.f32)], edition=HOST)
+    ends = {"min": (0.0, 1.0, 2.0, 0.5, float("-inf"), -1.0), "max": (2.0, 3.0, 1.5, float("inf"), float("nan"))}
+    attrs = {name: drawn.choice(numbers) for name, numbers in ends.items()}
+    made = emit.op("Clamp", [made], attrs) if drawn.random() < 0.8 else emit.op("ReLU", [made])
+    return emit.op("Cast", [made], {"saturate": True}, dtype=drawn.choice((og.s64, og.s64, og.s32)))
 
 
 def of_rows(drawn: Random, emit: Any, values: list[Any]) -> Any:
@@ -303,7 +314,7 @@ def sliced(drawn: Random, emit: Any, values: list[Any]) -> Any:
 ORDERS = ("Equal", "Greater", "Less")
 SHAPE_STEPS: dict[str, Callable[[Random, Any, list[Any]], Any]] = {
     "pair": lambda drawn, emit, values: emit.op(
-        drawn.choice(("Add", "Subtract", "Multiply", "Divide", "Mod", "Maximum", "Minimum")),
+        drawn.choice(("Add", "Subtract", "Subtract", "Multiply", "Divide", "Mod", "Maximum", "Minimum")),
         [some(drawn, values), some(drawn, values)],
         edition=HOST,
     ),
@@ -318,6 +329,7 @@ SHAPE_STEPS: dict[str, Callable[[Random, Any, list[Any]], Any]] = {
         edition=HOST,
     ),
     "quotient": quotient,
+    "bounded": bounded,
     "rows": of_rows,
     "slice": sliced,
     "gather": lambda drawn, emit, values: emit.op(

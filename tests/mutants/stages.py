@@ -84,6 +84,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         "test_recorded_material",
+        "test_recorded_draws",
         "test_training",
         "test_training_losses",
         "test_averaging",
