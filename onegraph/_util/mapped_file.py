@@ -84,9 +84,12 @@ def open_regular(path: str | os.PathLike[str]) -> int:
         OSError: it cannot be opened.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not wait
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularError(errno.EINVAL, "not a regular file")
+    except BaseException:
         os.close(descriptor)
-        raise NotRegularError(errno.EINVAL, "not a regular file")
+        raise
     return descriptor
 
 

@@ -8,6 +8,7 @@ whose function returns the exit status: 0 or None for success, 1 if the answer i
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -112,9 +113,12 @@ class Commands(click.Group):
             note("interrupted")
             sys.exit(130)  # the exit status that shells use for an interrupt
         except OSError as error:  # not about a file: those raise FormatError
-            if error.filename is None:
+            named = error.filename
+            if named is None and error.errno == errno.ENOENT:
+                named = "the working directory"  # whose name the system does not know once it is removed
+            elif named is None:
                 _discard_output(sys.stdout)
-            note(f"{error.filename or 'standard output'}: {error.strerror or error}")
+            note(f"{named or 'standard output'}: {error.strerror or error}")
         except Exception as error:
             if os.environ.get(tracebacks.VARIABLE):
                 raise

@@ -111,7 +111,8 @@ def command(
         raise click.UsageError("--json or --format, not both")
     accepted = [] if baseline is None else _accepted(baseline)
     own = {realpath(path) for path in (baseline, write_baseline) if path is not None}
-    sources = tuple(source for source in sources if realpath(source.path) not in own)  # a pattern may match them
+    if own:  # a pattern may match them
+        sources = tuple(source for source in sources if realpath(source.path) not in own)
     editions = tuple(EDITIONS) if ALL in chosen else tuple(dict.fromkeys(chosen))
     findings, unread = _checked(sources, editions or (None,), libraries or (None,))
     if write_baseline is not None and not unread:

@@ -1,5 +1,6 @@
 """Mapped files: arrays in them, and the pages that are given back to the system."""
 
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util import mapped_file
 from onegraph._util.mapped_file import MappedFile
 from onegraph.arrays.mapped_files import LEAST_BYTES, file_of, give_back, pages_of, refuse_shortened
 
@@ -75,3 +77,24 @@ def test_a_file_that_became_shorter_is_refused(mapped):
     os.truncate(mapped.path, 100)
     with pytest.raises(og.FormatError, match=r"a file that became shorter: 100 bytes; .* load the model again"):
         refuse_shortened([NUMBERS, array])
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.EIO, "no disk"), KeyboardInterrupt(), None])
+def test_a_file_that_is_refused_is_closed(fault, tmp_path, monkeypatch):
+    opened, closed = [], []
+
+    def looked_at(descriptor):
+        opened.append(descriptor)
+        if fault is not None:
+            raise fault
+        return os.stat(tmp_path)
+
+    monkeypatch.setattr(mapped_file.os, "fstat", looked_at)
+    monkeypatch.setattr(mapped_file.os, "close", closed.append)
+    (tmp_path / "file").write_bytes(b"1")
+    with pytest.raises(type(fault) if fault is not None else mapped_file.NotRegularError):
+        mapped_file.open_regular(tmp_path / "file")
+    monkeypatch.undo()
+    assert len(opened) == 1
+    assert closed == opened
+    os.close(opened[0])

@@ -487,6 +487,16 @@ def test_pattern_may_match_the_baseline(folder):
     assert check("*.json").exit_code == 2
 
 
+@pytest.mark.parametrize(("has_baseline", "said"), [(False, "good.json: "), (True, "the working directory: No such")])
+def test_a_removed_folder_is_named(folder, tmp_path_factory, has_baseline, said):
+    baseline = tmp_path_factory.mktemp("other") / "accepted.json"
+    baseline.write_text("[]")
+    folder.rmdir()
+    done = check("good.json", *(("--baseline", baseline) if has_baseline else ()))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"onegraph: {said}")
+
+
 def test_link_to_itself_is_unreadable(folder):
     (folder / "loop.json").symlink_to("loop.json")
     done = check("loop.json")

@@ -381,6 +381,26 @@ def test_parts_that_a_head_names_go_with_the_head(failure, is_taken, tmp_path, m
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
 
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "no disk"), KeyboardInterrupt()])
+def test_parts_that_no_head_names_go_at_once(failure, tmp_path, monkeypatch):
+    place, head = drafts.Draft.place, tmp_path / "head"
+
+    def write(number):
+        part = FilePart(tmp_path / "part", lambda file: file.write(number) and number.decode())
+        write_together([part], head, lambda file: file.write(number))
+
+    def failing(draft, path):
+        if path == head:
+            raise failure
+        place(draft, path)
+
+    write(b"one")
+    monkeypatch.setattr(drafts.Draft, "place", failing)
+    with pytest.raises(og.FormatError if isinstance(failure, OSError) else KeyboardInterrupt):
+        write(b"two")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"head": b"one", "part": b"one"}
+
+
 @pytest.mark.parametrize(("before", "left"), [(b"1 part-1", []), (b"foreign", ["part-1", "part-2"])])
 def test_parts_beside_a_head_of_another_program_stay(before, left, tmp_path):
     """Those with names that no other program gives go all the same."""
