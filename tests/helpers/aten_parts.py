@@ -12,8 +12,9 @@ import numpy as np
 
 from onegraph.graph import Graph
 from onegraph.lowering.emitter import Emitter
-from tests.helpers import aten_calls
+from tests.helpers import aten_calls, aten_passes
 from tests.helpers import torch_stand_in as own
+from tests.helpers.aten_judge import judged
 from tests.helpers.recorded import lines_of
 
 FLOAT, BF16, INT = (own.Dtype(name) for name in ("float32", "bfloat16", "int64"))
@@ -459,6 +460,66 @@ def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:
     return parsed(text)
 
 
+def _graph(shapes: Sequence[Any], calls: Sequence[Any], results: Any) -> Any:
+    """A module of calls: an op, its arguments, and the shape and perhaps the strides of its result."""
+    graph, nodes = own.Graph(), list[own.Node]()
+    for place, shape in enumerate(shapes):
+        nodes.append(graph.placeholder(f"x{place}"))
+        nodes[-1].meta["val"] = own.Tensor(FLOAT, shape) if type(shape) is list else shape
+    for name, places, *like in calls:
+        args = [nodes[int(one[1:])] if type(one) is str else one for one in places]
+        target = own.operator.getitem if name == "getitem" else own.OPS.target(name)
+        nodes.append(graph.call_function(target, args))
+        nodes[-1].meta["val"] = own.Tensor(FLOAT, *like)
+    graph.output([nodes[one] for one in results] if type(results) is list else nodes[results])
+    return own.GraphModule({}, graph)
+
+
+def parts(front: Any) -> Iterator[str]:
+    """Parts that are compiled, for known sizes and for sizes that change."""
+    module, options_of, work_of = front["compiled_part"], front["options"].BackendOptions, front["sizes"].Work
+    rng = np.random.default_rng(3)
+
+    def tensor(*shape: int) -> Any:
+        return own.from_numpy(rng.integers(-4, 5, shape).astype(np.float32))
+
+    size = own.SymInt("s0", 4)
+    product, sums = ("aten.mm.default", ["n0", "n1"]), ("aten.add.Tensor", ["n2", "n2"])
+    cases = (
+        ([[4, 8], [8, 8]], [(*product, [4, 8]), (*sums, [4, 8]), ("aten.neg.default", ["n0"], [4, 8])], [3, 4]),
+        ([[4, 8], [8, 8]], [(*product, [4, 8]), (*sums, [4, 8])], [3]),
+        ([[4, 8], [8, 8]], [(*product, [4, 8]), ("aten.permute.default", ["n2", [1, 0]], [8, 4], [1, 8])], 3),
+        ([[size, 8], [8, 8]], [(*product, [size, 8]), (*sums, [size, 8])], [3]),
+        ([[size, 8], [8, 8], size], [("aten.mm.default", ["n0", "n1"], [size, 8]),
+                                     ("aten.add.Tensor", ["n3", "n2"], [size, 8])], [4, 3]),
+    )  # fmt: skip
+    with aten_passes.compiling():
+        for place, (shapes, calls, results) in enumerate(cases):
+            work = work_of()
+            part = module.CompiledPart(
+                _graph(shapes, calls, results), {}, options_of(threads=1, smallest=place + 1), work
+            )
+            function, weight = part.function(), tensor(8, 8)
+            yield f"{part.is_static} {part.several} {part.overs} {part.fallbacks()}"
+            for rows in (4,) if part.is_static else (4, 6, 6, 7, 0, 9):
+                given = [tensor(rows, 8), weight, rows][: len(shapes)]
+                found = outcome(function, *given) if rows == 0 else function(*given)
+                several = found if type(found) is list else [found]
+                want = given[0].numpy() @ weight.numpy()
+                seen = [
+                    (str(one), [round(float(number)) for number in one.numpy().ravel()]) if rows else str(one)
+                    for one in several
+                ]
+                yield f"{type(found)} {seen} {float(want.sum())}"
+                counts = f"{work.compilations} {work.reused} {work.reason} {work.counts}"
+                yield f"{counts} {len(part._open)} {part._failures} {type(part.program).__name__}"
+            if part.is_static and part.overs:
+                given = [tensor(4, 8), weight]
+                found = part.writing(part.overs)(*given)
+                pairs = [(one is given[0], float(one.numpy().sum())) for one in found]
+                yield f"{pairs} {float(given[0].numpy().sum())}"
+
+
 def lines(name: str, front: Any) -> list[str]:
     """The lines of one of ``PARTS``.
 
@@ -473,6 +534,7 @@ def lines(name: str, front: Any) -> list[str]:
 PARTS = {
     one.__name__: one
     for one in (
-        options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated,
+        options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
+        judged,
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from tests.helpers.recorded import lines_of
 
 PASSES = Path(__file__).parents[1] / "recorded" / "aten_passes.txt"
 LOG: list[str] = []  # what was lowered and compiled
+ORIGINALS: dict[str, Any] = {}  # functions that compile
 
 
 @cache
@@ -42,9 +44,24 @@ def modules() -> Mapping[str, Any]:
         found = lower(*args, **kwargs)
         return part.LoweredGraph(Uncompiled(found.graph), found.inputs, found.outputs)
 
-    part.lower_graph, part.possible_overs = lowered, possible_overs
-    part.overwriting = lambda model, overs: model
+    instead = {
+        "lower_graph": lowered, "possible_overs": possible_overs, "overwriting": lambda model, overs: model,
+    }  # fmt: skip
+    ORIGINALS.update({name: vars(part)[name] for name in instead})
+    vars(part).update(instead)
     return made
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile what is lowered."""
+    part = vars(modules()["compiled_part"])
+    instead = {name: part[name] for name in ORIGINALS}
+    part.update(ORIGINALS)
+    try:
+        yield
+    finally:
+        part.update(instead)
 
 
 class Uncompiled:

@@ -62,6 +62,9 @@ class Expr:
 
     __radd__ = __add__
 
+    def __neg__(self) -> Any:
+        return self * -1
+
     def __sub__(self, other: Any) -> Any:
         return self + of(other) * -1
 
@@ -225,6 +228,14 @@ class Abs(Function):
     """A function that the front end does not know."""
 
 
+class IntTrueDiv(Abs):
+    """A quotient as a float."""
+
+
+class FloatTrueDiv(Abs):
+    """A quotient of floats."""
+
+
 def of(value: Any) -> Expr:
     """A number as an expression."""
     if isinstance(value, Expr):
@@ -253,7 +264,8 @@ def expand(expression: Any) -> Any:
 def parsed(text: str) -> Any:
     """An expression of a text."""
     names = {name: Symbol(name) for name in _names(text)}
-    functions = {one.__name__: one for one in (FloorDiv, Mod, PythonMod, Max, Min, ToFloat, TruncToInt, Abs)}
+    known = (FloorDiv, Mod, PythonMod, Max, Min, ToFloat, TruncToInt, Abs, IntTrueDiv, FloatTrueDiv)
+    functions = {one.__name__: one for one in known}
     return of(eval(text, {**names, **functions}))
 
 

@@ -31,7 +31,14 @@ DEPTHS = {name: (kind, place) for kind, names in enumerate(KINDS) for place, nam
 
 
 class Dtype(str):
-    """A data type."""
+    """A data type, of which there is one object for each name."""
+
+    made: dict[str, Dtype] = {}  # noqa: RUF012
+
+    def __new__(cls, name: str) -> Dtype:
+        if name not in cls.made:
+            cls.made[name] = super().__new__(cls, name)
+        return cls.made[name]
 
     def __repr__(self) -> str:
         return f"torch.{self!s}"
@@ -500,11 +507,27 @@ class Target:
         stated = STATED.get(".".join(self._name.split(".")[:2]))
         if stated is not None:
             return stated(*args, **kwargs)
-        like = NodeList.current.meta.get("val")
+        like = bound(NodeList.current.meta.get("val"))
         sources = [one for one in args if isinstance(one, Tensor)]
         if isinstance(like, Tensor) and sources and sources[0].shape == like.shape:
             return like.like(like.shape, on_elements(*[one for one in sources if one.shape == like.shape]).stride())
         return like
+
+
+BINDINGS: dict[str, int] = {}  # the symbols of sizes, for the arguments of a module that runs
+FUNCTIONS: Mapping[str, Any] = {
+    "FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Max": max, "Min": min,
+}  # fmt: skip
+
+
+def bound(like: Any) -> Any:
+    """What is stated, for the arguments of the module that runs."""
+    if isinstance(like, SymInt):
+        names = {str(one): BINDINGS.get(str(one)) for one in like.node.expr.free_symbols}
+        return like if None in names.values() else int(eval(str(like), {**FUNCTIONS, **names}))
+    if isinstance(like, Tensor) and BINDINGS:
+        return like.like([*map(bound, like.shape)], [*map(bound, like.stride())])
+    return type(like)(map(bound, like)) if type(like) in (list, tuple) else like
 
 
 class Higher(Target):
@@ -519,7 +542,7 @@ def _cat(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 # What ops return that the front end calls, by what it gives.
 STATED: Mapping[str, Callable[..., Any]] = {
-    "aten.add": lambda first, second, **_: on_elements(first, second),
+    "aten.add": lambda first, second, **_: on_elements(*[one for one in (first, second) if isinstance(one, Tensor)]),
     "aten.cat": _cat,
     "aten.unsqueeze": lambda source, axis: source.unsqueeze(axis),
     "aten.new_zeros": lambda source, shape, **_: source.like(shape),
@@ -803,8 +826,15 @@ class Interpreter:
     def run(self, *arguments: Any) -> Any:
         """The result for arguments."""
         self.rest = iter(arguments)
-        for node in self.module.graph.nodes:
-            self.values[node] = self.run_node(node)
+        ends = [node.meta.get("val") for node in list.__iter__(self.module.graph.nodes) if node.op == "placeholder"]
+        for like, argument in zip(ends, arguments, strict=True):
+            pairs = [(like, argument)] if not isinstance(like, Tensor) else zip(like.shape, argument.shape, strict=True)
+            BINDINGS.update({str(one): given for one, given in pairs if isinstance(one, SymInt)})
+        try:
+            for node in self.module.graph.nodes:
+                self.values[node] = self.run_node(node)
+        finally:
+            BINDINGS.clear()
         return self.values[node]
 
     def run_node(self, n: Node) -> Any:
@@ -925,6 +955,10 @@ class _Mode:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def from_tensor(self, tensor: Any) -> Any:
+        """The tensor."""
+        return tensor
 
 
 class OneForAll(dict[Any, Any]):

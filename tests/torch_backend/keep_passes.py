@@ -236,38 +236,17 @@ class AskingPasses(Asking):
     """Imports the modules of the front end with questions, and asks what a graph reaches."""
 
     def reached(self, made: Mapping[str, Any]) -> set[object]:
-        """What a graph reaches: answers of conditions, and steps from line to line."""
+        """The answers of conditions, outside of what the calls that are kept ask."""
         for met in self.met.values():
             met[:] = bytes(len(met))
-        found = set[object]()
-
-        def trace(frame: Any, event: str, _: Any) -> Any:
-            file = frame.f_code.co_filename
-            if "/frontends/torch/" not in file or "/tables/" in file:
-                return None
-            before = [0]
-
-            def line(frame: Any, event: str, _: Any) -> Any:
-                if event == "line":
-                    found.add((file, before[0], frame.f_lineno))
-                    before[0] = frame.f_lineno
-                return line
-
-            return line
-
-        sys.settrace(trace)
-        try:
-            aten_passes.replayed(made)
-        finally:
-            sys.settrace(None)
-        own = {
+        aten_passes.replayed(made)
+        return {
             (key, place)
             for key, met in self.met.items()
             if ".tables." not in key and not key.endswith((".node", ".lowering", ".types"))
             for place, one in enumerate(met)
             if one
         }
-        return found | own
 
 
 def chosen(everything: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -284,9 +263,8 @@ def chosen(everything: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal before, seconds
         start = process_time()
         try:
-            aten_passes.replayed(made)
-            took = process_time() - start
             found = asking.reached(made)
+            took = process_time() - start
         except Exception as error:
             print(f"{error!r}: {json.dumps(made)[:300]}")
             return False
