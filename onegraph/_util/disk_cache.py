@@ -115,11 +115,11 @@ def _limit(folder: Path) -> None:
 
 def _statuses(folder: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
     """The status of each file that is there."""
-    found = {}
+    statuses = {}
     for name in names:
         with suppress(OSError):
-            found[name] = os.stat(folder / name)
-    return found
+            statuses[name] = os.stat(folder / name)
+    return statuses
 
 
 def _sizes(folder: Path) -> Mapping[str, int]:
