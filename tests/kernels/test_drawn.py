@@ -1,11 +1,14 @@
 """Some drawn uses of each kernel of the package; ``make kernels`` runs many."""
 
+import sys
+
 import numpy as np
 import pytest
 from conftest import draws
 
 from onegraph.compiler.kernels.native import registered
 from tests.drawn import draw
+from tests.drawn.__main__ import judge, table
 from tests.drawn.table import GENERATORS, NO_GRAPH
 
 pytestmark = pytest.mark.library
@@ -40,3 +43,22 @@ def test_a_generator_notices_a_wrong_number(name, monkeypatch):
     monkeypatch.setattr(draw, "run_compiled", changed)
     with pytest.raises(AssertionError):
         [GENERATORS[name].run(seed, graph=False) for seed in range(20)]
+
+
+PROCESS = """#!/bin/sh
+set -- $7
+if [ $1 = 0 ]; then printf '\\003\\0\\0\\0\\0\\0\\0\\0' > $3; kill -SEGV $$; fi
+echo "[$2, 0.5, {\\"plain\\": $2}, []]"
+"""
+
+
+def test_a_use_that_ends_its_process_is_a_finding(tmp_path, monkeypatch):
+    """The other uses of its chunk run behind it."""
+    script = tmp_path / "python"
+    script.write_text(PROCESS)
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    found = judge("relu", 0, 10)
+    assert found.findings == ["relu 3: the process ends: signal 11"]
+    assert (found.cases, found.paths) == (9, {"plain": 6})
+    assert table({"relu": found}).splitlines()[1].split() == ["relu", "9", "0", "1", "plain", "6"]
