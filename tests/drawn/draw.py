@@ -114,7 +114,7 @@ class Draw:
         """
         if any(field.name == "level" for field in fields_of(self.kernel)):
             numbers = {"level": self.level, **numbers}
-            self.path = f"{self.path} level {self.level}".strip()
+            self.path = self.path if self.runs else f"{self.path} level {self.level}".strip()
         split = len(arrays) - results
         values = values_of(arrays)
         kernel = compiled(self.kernel, values[:split], values[split:], packed(self.kernel, numbers))

@@ -65,17 +65,19 @@ KINDS = {kernel.name: kernel.kinds[0] for kernel in KERNELS if kernel.kinds} | O
 DRAWN = [kernel.name for kernel in KERNELS if kernel.name not in FORMULAS]
 
 
-def drawn_shape(draw: Draw) -> tuple[int, ...]:
+def drawn_shape(draw: Draw, *, least: int = 1) -> tuple[int, ...]:
     """A size beside one of vectors among others that are small; in a few uses as many elements as threads share."""
     if draw.flag(0.01):
         return (67, 257)
     dims = [draw.of(SIZES), *(draw.between(1, 3) for _ in range(draw.between(0, 3)))]
+    if least == 0 and draw.flag(0.01):
+        dims[-1] = 0
     draw.rng.shuffle(dims)
     return tuple(dims)
 
 
-def operands(draw: Draw, name: str, *, of_f32: bool = False) -> tuple[str, list[Array]]:
-    dtype, shape = "f32" if of_f32 or name in OF_F32 else draw.dtype(), drawn_shape(draw)
+def operands(draw: Draw, name: str, *, of_f32: bool = False, least: int = 1) -> tuple[str, list[Array]]:
+    dtype, shape = "f32" if of_f32 or name in OF_F32 else draw.dtype(), drawn_shape(draw, least=least)
     schema = edition("onednn-3.13").schema(KINDS[name]) or edition("host").schema(KINDS[name])
     assert schema is not None
     return dtype, [drawn_array(draw.rng, shape, dtype) for _ in range(schema.required_inputs)]
@@ -115,7 +117,7 @@ def check(draw: Draw, name: str, dtype: str, arrays: list[Array], result: Array)
 
 @draws(*DRAWN)
 def elementwise(draw: Draw) -> None:
-    dtype, arrays = operands(draw, draw.kernel)
+    dtype, arrays = operands(draw, draw.kernel, least=0)
     attrs = [
         np.full((1,) * arrays[0].ndim, ATTRS[draw.kernel][attr], np.float32) for attr in BY_NAME[draw.kernel].attrs
     ]
@@ -142,7 +144,7 @@ def elementwise_in_a_graph(draw: Draw) -> None:
 @draws(*FORMULAS)
 def formula(draw: Draw) -> None:
     function, spread = FORMULAS[draw.kernel]
-    dtype, shape = draw.dtype(), drawn_shape(draw)
+    dtype, shape = draw.dtype(), drawn_shape(draw, least=0)
     arrays = []
     for place in range(function.nin if isinstance(function, np.ufunc) else function.__code__.co_argcount):
         dims = [1 if str(place) in spread and draw.flag() else n for n in shape]

@@ -12,7 +12,7 @@ from onegraph.arrays.packed_codes import packed
 from onegraph.compiler.passes import vector_products
 from tests.helpers.drawn import TYPES, Array, Wanted, sized
 
-from ..draw import Draw
+from ..draw import Draw, same_bits
 from ..entry import draws
 
 ULP = 2.0**-23
@@ -141,6 +141,11 @@ def packed_product(draw: Draw) -> None:
         wanted.check(found, str(draw))
     else:
         check_product(found, wanted, numbers, str(draw))
+    if unpacks and rows > 1:  # each row has the bits that it has alone
+        one = draw.result((1, columns), to, is_dense=True)
+        ends[0] = src[-1:].copy()
+        draw.run(*ends, one, coding=coding, **weights.given, bias=bias is not None, coded=coded, unpacks=True)
+        assert same_bits(one, found[-1:], nan=True), f"{draw}: the last row differs alone"
 
 
 @draws("packed_product", graph=True)
