@@ -1,8 +1,8 @@
 """Inputs that reached new branches: a folder of small files for each fuzzer, which the suite replays.
 
-tests/corpus has recipes of graphs, ONNX models, files for the readers of graphs, calls of the C API, and programs of
-PyTorch. A run of ``make fuzz`` starts from
-them, and adds what reaches new branches to build/corpus. ``python -m tests.fuzz.corpus`` copies those of build/corpus
+tests/corpus has recipes of graphs, ONNX models, files for the readers of graphs, calls of the C API, programs of
+PyTorch, and functions as users of numpy and of PyTorch write them. A run of ``make fuzz`` starts from them, and adds
+what reaches new branches to build/corpus. ``python -m tests.fuzz.corpus`` copies those of build/corpus
 to tests/corpus that reach branches which the others do not, the small ones first.
 """
 

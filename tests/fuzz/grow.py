@@ -19,7 +19,7 @@ from .corpus import CORPUS, FOUND, LARGEST, ROOT, Branches, inputs, keep, markin
 from .kinds import KINDS
 
 MEMORY = 8 << 30
-SECONDS = 60  # an input takes milliseconds
+SECONDS = 200  # an input takes milliseconds; the import of PyTorch's samples takes seconds, more on a busy machine
 
 
 def originals(kind: str, keeps: bool) -> list[bytes]:
@@ -37,7 +37,8 @@ def in_child(kind: str, first: int, count: int, *, keeps: bool = False) -> list[
     command = [sys.executable, "-m", "tests.fuzz.grow", kind, str(first), str(count), *(["keep"] if keeps else [])]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
     seeds = [line for line in done.stdout.splitlines() if line.startswith("@")]
-    found = done.stdout.split("FAIL ")[1:]
+    rest = "\n".join(line for line in done.stdout.splitlines() if not line.startswith("@"))
+    found = rest.split("FAIL ")[1:]
     if not seeds or not seeds[-1].startswith("@done"):
         found.append(f"ended by {done.returncode} at {seeds[-1:]}: {done.stderr[-3000:]}")
     return found

@@ -43,4 +43,5 @@ KINDS = {
     "files": Kind("", "one_input"),
     "capi": Kind(".json", "capi_calls"),
     "torch": Kind(".json", "torch_programs", "torch"),
+    "functions": Kind(".json", "torch_functions", "torch"),
 }

@@ -7,6 +7,17 @@ import logging
 import random
 import warnings
 from dataclasses import asdict
+from typing import Any
+
+
+def program_of(data: bytes) -> Any:
+    """The program that JSON tells."""
+    from ..torch_backend.programs import Program
+
+    told = json.loads(data)
+    told |= {key: tuple(map(tuple, told[key])) for key in ("inputs", "statements", "made") if key in told}
+    told |= {key: tuple(told[key]) for key in ("results", "ways", "sizes") if key in told}
+    return Program(**told)
 
 
 def replay(data: bytes) -> str:
@@ -14,17 +25,12 @@ def replay(data: bytes) -> str:
     import onegraph.torch  # noqa: F401 - registers the backend
 
     from ..torch_backend.program_runs import quick_difference
-    from ..torch_backend.programs import Program
 
-    told = json.loads(data)
-    told |= {key: tuple(map(tuple, told[key])) for key in ("inputs", "statements")} | {
-        "results": tuple(told["results"])
-    }
     logging.disable(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            text = quick_difference(Program(**told))
+            text = quick_difference(program_of(data))
     finally:
         logging.disable(logging.NOTSET)
     return "" if text == "invalid" else text

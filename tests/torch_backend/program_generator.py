@@ -24,6 +24,8 @@ class Refused(Exception):  # noqa: N818
 class Generator:
     """Grows one program."""
 
+    makers = MAKERS
+
     def __init__(self, seed: int, statements: int = 8) -> None:
         self.random, self.seed, self.length = random.Random(seed), seed, statements
         self.grad = self.flip(0.5)
@@ -111,8 +113,8 @@ class Generator:
 
     def input(self, shape, kind, layout="{}", more=""):
         """The name of a new input."""
-        name = f"x{len(self.inputs)}"
-        made = f"draw({tuple(shape)}, {kind})" if kind in ("f32", "bf16", "f16") else f"count({tuple(shape)}, {kind})"
+        name, shape = f"x{len(self.inputs)}", shape if isinstance(shape, tuple) else tuple(shape)
+        made = f"draw({shape}, {kind})" if kind in ("f32", "bf16", "f16") else f"count({shape}, {kind})"
         text = layout.replace("{}", made) + more
         if self.grad and kind in ("f32", "bf16", "f16") and not more and self.flip(0.6):
             text += ".requires_grad_()" if layout == "{}" else ".detach().requires_grad_()"
@@ -154,13 +156,21 @@ class Generator:
                 other, text = self.inputs[-1]
                 self.space[other] = self.body[other] = self.values[other] = eval(text, self.space)
 
+    def write(self):
+        """The text of a statement that writes into a value."""
+        return in_place(self)
+
+    def is_small(self, value):
+        """Whether a value is small enough to go on with."""
+        return _is_small(value)
+
     def _statement(self):
         count = len(self.inputs)
         self.uses = []
         writes = self.flip(0.12)
         try:
-            maker = self.random.choices([one for _, one in MAKERS], [weight for weight, _ in MAKERS])[0]
-            text = in_place(self) if writes else maker(self)
+            maker = self.random.choices([one for _, one in self.makers], [weight for weight, _ in self.makers])[0]
+            text = self.write() if writes else maker(self)
         except (Refused, IndexError):
             text = None
         name = "" if writes else f"v{len(self.statements)}"
@@ -187,9 +197,9 @@ class Generator:
             not isinstance(made, torch.Tensor) or made.dtype not in SPELLED or made.layout is not torch.strided
         ):
             return False
-        if name and (made.numel() > ELEMENTS or not _is_small(made)):
+        if name and (made.numel() > ELEMENTS or not self.is_small(made)):
             return False
-        if not name and not all(map(_is_small, self.values.values())):
+        if not name and not all(map(self.is_small, self.values.values())):
             raise Refused
         self.statements.append((name, text))
         jumps = not name or any(one in self.rounded for one in self.uses)

@@ -7,6 +7,7 @@ writes in place or control flow of Python, which are most of what goes wrong her
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,11 @@ NAMES = {
 }  # fmt: skip
 SPELLED = {dtype: name for name, dtype in NAMES.items()}
 SCALARS = ("0", "1", "2", "-1", "3", "0.5", "-1.5", "0.1", "1e-3", "1.003", "1e-7", "1e5", "-1e9", "True", "70000.")
+WAYS = {
+    "autocast": "torch.autocast('cpu', torch.bfloat16)",
+    "no_grad": "torch.no_grad()",
+    "inference": "torch.inference_mode()",
+}
 DRAWS = re.compile(r"dropout|rand|bernoulli|rrelu|multinomial|normal_|uniform_|gumbel")
 
 
@@ -36,6 +42,10 @@ class Program:
         results: names of what the function returns.
         grad: whether gradients are computed.
         dynamic: whether sizes are symbols.
+        made: name and expression of modules, which are made outside of the function. After each call, a step along
+            their gradients changes their parameters.
+        ways: of ``WAYS``, which stand around the statements.
+        sizes: what ``n`` is in the expressions of inputs, for each of several calls.
     """
 
     seed: int
@@ -44,6 +54,9 @@ class Program:
     results: tuple[str, ...]
     grad: bool
     dynamic: bool = False
+    made: tuple[tuple[str, str], ...] = ()
+    ways: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = (4,)
 
     @property
     def draws(self) -> bool:
@@ -58,20 +71,33 @@ class Program:
 
     def text(self) -> str:
         """The function."""
-        lines = [f"    {name} = {text}" if name else f"    {text}" for name, text in self.statements]
+        edge = "        " if self.ways else "    "
+        lines = [f"{edge}{name} = {text}" if name else f"{edge}{text}" for name, text in self.statements]
+        if self.ways:
+            lines.insert(0, f"    with {', '.join(WAYS[way] for way in self.ways)}:")
         head = f"def program({', '.join(name for name, _ in self.inputs)}):"
         return "\n".join([head, *lines, f"    return ({''.join(one + ', ' for one in self.results)})"])
 
-    def function(self, exact: bool = False):
+    def space(self, exact: bool = False) -> dict:
+        """The names that the function uses."""
+        return body_namespace(exact)
+
+    def modules(self, exact: bool = False) -> dict:
+        """New modules, which are equal at each call."""
+        torch.manual_seed(self.seed)
+        found = {name: eval(text, body_namespace(False)) for name, text in self.made}
+        return {name: one.double() if exact else one for name, one in found.items()}
+
+    def function(self, exact: bool = False, modules: dict | None = None):
         """The function, compiled by Python; exact: with float64 for all floats."""
-        space = body_namespace(exact)
+        space = self.space(exact) | (self.modules(exact) if modules is None else modules)
         exec(compile(self.text(), f"<program {self.seed}>", "exec"), space)
         return space["program"]
 
-    def arguments(self, exact: bool = False) -> list[torch.Tensor]:
-        """New inputs, which are equal at each call."""
+    def arguments(self, exact: bool = False, call: int = 0) -> list[torch.Tensor]:
+        """New inputs, which are equal at each call of this number."""
         torch.manual_seed(self.seed)
-        space = namespace(exact)
+        space = namespace(exact) | {"n": self.sizes[call]}
         for name, text in self.inputs:
             space[name] = eval(text, space)
         return [space[name] for name, _ in self.inputs]
@@ -83,12 +109,21 @@ class Program:
             *("import torch", "import onegraph.torch", "F = torch.nn.functional", "; ".join(names)),
             *("def draw(shape, dtype, scale=1.0):", "    return (torch.randn(shape) * scale).to(dtype)"),
             *("def count(shape, dtype, low=-4, high=5):", "    return torch.randint(low, high, shape).to(dtype)"),
+            *("import math", "from torch import nn", "from tests.torch_backend.programs import spoil"),
             *("", self.text(), f"for backend in ('eager', 'aot_eager', {backend!r}):"),
             *("    torch._dynamo.reset()", f"    torch.manual_seed({self.seed})"),
-            *(f"    {name} = {text}" for name, text in self.inputs),
+            *(f"    {name} = {text}" for name, text in self.made),
             f"    run = torch.compile(program, backend=backend, dynamic={self.dynamic or None})",
-            f"    with torch.set_grad_enabled({self.grad}):",
-            f"        found = run({', '.join(name for name, _ in self.inputs)})",
+        ]
+        for size in self.sizes:
+            lines += [
+                f"    torch.manual_seed({self.seed})",
+                f"    n = {size}",
+                *(f"    {name} = {text}" for name, text in self.inputs),
+                f"    with torch.set_grad_enabled({self.grad}):",
+                f"        found = run({', '.join(name for name, _ in self.inputs)})",
+            ]
+        lines += [
             *("    print(backend, *[(one, one.stride(), one.requires_grad) for one in found], sep='\\n  ')",),
         ]
         if self.grad:
@@ -109,6 +144,14 @@ class Program:
         return replace(self, statements=tuple(kept), results=tuple(one for one in self.results if one not in gone))
 
 
+def spoil(value: torch.Tensor, seed: int) -> torch.Tensor:
+    """A tensor with NaN, infinities and zeros at some places."""
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 100.0, -100.0]).to(value.dtype)
+    places = torch.rand(value.shape, generator=generator) < 0.2
+    return torch.where(places, chosen[torch.randint(0, 7, value.shape, generator=generator)], value)
+
+
 def namespace(exact: bool = False) -> dict:
     """The names that the texts of inputs use; exact: floats are widened to float64 after they were rounded."""
 
@@ -119,10 +162,10 @@ def namespace(exact: bool = False) -> dict:
     def count(shape, dtype, low=-4, high=5):
         return torch.randint(low, high, shape).to(dtype)
 
-    return {"torch": torch, "F": torch.nn.functional, "draw": draw, "count": count, **NAMES}
+    return {"torch": torch, "F": torch.nn.functional, "draw": draw, "count": count, "spoil": spoil, **NAMES}
 
 
 def body_namespace(exact: bool) -> dict:
     """The names that functions use; exact: every data type of floats is float64."""
     wide = {name: torch.float64 if exact and dtype.is_floating_point else dtype for name, dtype in NAMES.items()}
-    return {"torch": torch, "F": torch.nn.functional, **wide}
+    return {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "math": math, **wide}

@@ -55,8 +55,8 @@ def _quotient(first: Array, second: Array) -> Array:
     if first.dtype.kind in "iu":
         # numpy rounds down; the quotient of integers is rounded towards 0.
         safe = np.where(second == 0, np.ones_like(second), second)
-        quotient = np.abs(first) // np.abs(safe)
-        return np.where((first < 0) != (safe < 0), -quotient, quotient).astype(first.dtype)
+        quotient, cut = first // safe, ((first < 0) != (safe < 0)) & (np.remainder(first, safe) != 0)
+        return (quotient + cut).astype(first.dtype)
     return np.true_divide(first, second)
 
 
