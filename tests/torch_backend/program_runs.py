@@ -48,16 +48,17 @@ def outcome(program: Program, backend: Any, exact: bool = False, mode: Any = Non
     modules = program.modules(exact)
     function = program.function(exact, modules)
     function = function if backend is None else _compiled(program, backend, function)
+    given = [program.arguments(exact, call) for call in range(len(program.sizes))]
     found, marks = Outcome(), dict[str, Any]()
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if exact else usual)  # that of integers divided by numbers
     try:
         with torch.set_grad_enabled(program.grad), warnings.catch_warnings(), mode or nullcontext():
             warnings.simplefilter("ignore")
-            for call in range(len(program.sizes)):
-                _call(program, function, exact, call, found, marks)
-                if call + 1 < len(program.sizes):
+            for call, arguments in enumerate(given):
+                if call:
                     _step(modules)
+                _call(program, function, arguments, exact, call, found, marks)
             for name, module in modules.items():
                 for key, one in (*module.named_parameters(), *module.named_buffers()):
                     found.values[f"{name}.{key}"] = one.detach().clone()
@@ -71,9 +72,16 @@ def outcome(program: Program, backend: Any, exact: bool = False, mode: Any = Non
     return found
 
 
-def _call(program: Program, function: Any, exact: bool, call: int, found: Outcome, marks: dict[str, Any]) -> None:
+def _call(
+    program: Program,
+    function: Any,
+    arguments: list[Any],
+    exact: bool,
+    call: int,
+    found: Outcome,
+    marks: dict[str, Any],
+) -> None:
     """One call of the function of a program, and what the caller then sees."""
-    arguments = program.arguments(exact, call)
     tensors = {
         name: one for (name, _), one in zip(program.inputs, arguments, strict=True) if isinstance(one, torch.Tensor)
     }
