@@ -239,3 +239,19 @@ def _settled(uses: list[Use]) -> list[Use]:
             made[number] = TensorType(dtype, shape)
         found.append(replace(use, call=call))
     return found
+
+
+def less_known(subject: Any, drawn: Random) -> Any:
+    """The subject without the shapes of its inputs, or without their dims along one axis."""
+    axis = drawn.choice((None, None, 0, 1, -1, -2))
+
+    def shape(dims: Any) -> Any:
+        if axis is None or dims is None:
+            return None
+        return tuple(None if place in (axis, axis + len(dims)) else dim for place, dim in enumerate(dims))
+
+    if isinstance(subject, Call):
+        return _with_types(subject, lambda one: TensorType(one.dtype, shape(one.shape)))
+    if isinstance(subject, tuple) and subject and isinstance(subject[0], Call):
+        return subject._replace(call=less_known(subject[0], drawn))  # type: ignore[attr-defined]
+    return subject
