@@ -276,7 +276,7 @@ def strided_pixels(call: Call) -> bool:
         return False  # f16 has no such kernel
     sizes = [size for size in narrow if size is not None]
     divided = [size * stride for size, stride in zip(sizes, geometry.strides, strict=False)]
-    if len(sizes) < len(wide) or divided != list(wide) or 0 in sizes:
+    if divided != list(wide) or 0 in sizes:
         return False
     rows, columns = (1, *sizes)[-2:]
     return runs_of(rows, columns) > 1 or (channels < NARROW_BLOCK and rows * columns > 1)
