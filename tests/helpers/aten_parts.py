@@ -460,19 +460,118 @@ def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:
     return parsed(text)
 
 
+NOW = {"s0": 4, "s1": 6}  # sizes
+
+
+def _sized(value: Any) -> Any:
+    """A shape whose texts are sizes of PyTorch."""
+    if type(value) in (list, tuple):
+        return type(value)(_sized(one) for one in value)
+    return own.SymInt(value, eval(value, NOW)) if type(value) is str else value
+
+
 def _graph(shapes: Sequence[Any], calls: Sequence[Any], results: Any) -> Any:
     """A module of calls: an op, its arguments, and the shape and perhaps the strides of its result."""
     graph, nodes = own.Graph(), list[own.Node]()
+
+    def argument(value: Any) -> Any:
+        if type(value) is list:
+            return [argument(one) for one in value]
+        return nodes[int(value[1:])] if type(value) is str and value[0] == "n" else _sized(value)
+
     for place, shape in enumerate(shapes):
         nodes.append(graph.placeholder(f"x{place}"))
-        nodes[-1].meta["val"] = own.Tensor(FLOAT, shape) if type(shape) is list else shape
+        nodes[-1].meta["val"] = own.Tensor(FLOAT, _sized(shape)) if type(shape) is list else shape
     for name, places, *like in calls:
-        args = [nodes[int(one[1:])] if type(one) is str else one for one in places]
         target = own.operator.getitem if name == "getitem" else own.OPS.target(name)
-        nodes.append(graph.call_function(target, args))
-        nodes[-1].meta["val"] = own.Tensor(FLOAT, *like)
+        nodes.append(graph.call_function(target, argument(places)))
+        kind = INT if name.startswith("aten.arange") else FLOAT
+        nodes[-1].meta["val"] = own.Tensor(kind, *_sized(like)) if type(like[0]) is list else _sized(like[0])
     graph.output([nodes[one] for one in results] if type(results) is list else nodes[results])
     return own.GraphModule({}, graph)
+
+
+# Calls of one op each, by the shapes of the inputs, with sizes that change.
+OPEN: tuple[tuple[Any, ...], ...] = (
+    ([["s0", 6]], "aten.view.default", ["n0", ["6*s0"]], ["6*s0"]),
+    ([["s0", "s1", 2]], "aten.view.default", ["n0", ["s0", "2*s1"]], ["s0", "2*s1"]),
+    ([["s0", "s1", 2]], "aten.view.default", ["n0", ["s1", "2*s0"]], ["s1", "2*s0"]),
+    ([["s0", 6]], "aten.view.default", ["n0", [2, "s0", 3]], [2, "s0", 3]),
+    ([["2*s0", 3], ["s0"]], "aten.view.default", ["n0", [2, "s0", 3]], [2, "s0", 3]),
+    ([["s0*s1", 3], ["s0"], ["s1"]], "aten.view.default", ["n0", ["s0", "s1", 3]], ["s0", "s1", 3]),
+    ([["s0", 1], ["s1"]], "aten.expand.default", ["n0", ["s0", "s1"]], ["s0", "s1"], ["1", 0]),
+    ([[1, 4], ["s0"]], "aten.expand.default", ["n0", ["s0", 4]], ["s0", 4], [0, 1]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 1, 1, 5], ["s0", 4], [6, 1]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, 0, "s0//2"], ["s0//2", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, "s0-1", "s0"], [1, 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, 1, 9223372036854775807], ["s0-1", 6]),
+    ([["s0", 6], ["s1", 6]], "aten.cat.default", [["n0", "n1"], 0], ["s0+s1", 6]),
+    ([["s0", 6]], "aten.full.default", [["s0", 3], 2.0], ["s0", 3]),
+    ([["s0", 6]], "aten.arange.start_step", [0, "s0"], ["s0"]),
+    ([["s0", 6]], "aten.arange.start_step", [2, "2*s0", 2], ["s0-1"]),
+    ([["s0", 6]], "aten.mean.dim", ["n0", [0]], [6]),
+    ([["s0", 6]], "aten._softmax.default", ["n0", 0, False], ["s0", 6]),
+    ([["s0", "s1"]], "aten.permute.default", ["n0", [1, 0]], ["s1", "s0"], [1, "s1"]),
+    ([["s0", 6]], "aten.constant_pad_nd.default", ["n0", [0, 0, 1, 2], 0.5], ["s0+3", 6]),
+    ([[1, 2, "s0", "s1"]], "aten.avg_pool2d.default", ["n0", [2, 2], [2, 2]], [1, 2, "s0//2", "s1//2"]),
+    ([["s0", 6]], "aten.mul.Tensor", ["n0", "s0"], ["s0", 6]),
+    ([["s0", 6]], "aten.select.int", ["n0", 0, -1], [6]),
+    ([["s0", 6]], "aten.repeat.default", ["n0", [2, 1]], ["2*s0", 6]),
+    ([["s0", 6], ["s0*s0"]], "aten.add.Tensor", ["n0", "n0"], ["s0", 6]),
+    ([["s0", 6]], "aten.view.default", ["n0", ["s0**2"]], ["s0**2"]),
+)
+
+
+def exports(front: Any) -> Iterator[str]:
+    """Programs that become graphs with unknown dims, and programs that do not."""
+    module, torch = front["export"], front["export"].torch
+    symbols = [own.sympy_stand_in.Symbol(name) for name in NOW]
+    for place, (shapes, name, places, *like) in enumerate(OPEN):
+        calls: list[Any] = [(name, places, *like)]
+        if not name.startswith("aten.arange"):
+            calls.append(("aten.add.Tensor", [f"n{len(shapes)}", f"n{len(shapes)}"], like[0]))
+        least, most = ((None, None), (2, 64), (3, 5), (0, 1 << 40), (4, 7))[place % 5]
+        ends = [len(shapes) + at for at in reversed(range(len(calls)))][: 1 + place % 2]
+        gm = _graph(shapes, calls, ends)
+        program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)] * len(shapes), len(ends))
+        if least is not None:
+            program.range_constraints = dict.fromkeys(symbols, SimpleNamespace(lower=least, upper=most))
+        try:
+            yield from lines_of(module.export(program, None))
+        except Exception as error:
+            yield f"{name} {type(error).__name__}: {error}"
+    weight = own.from_numpy(np.arange(48, dtype=np.float32).reshape(6, 8))
+    turned, odd = weight.permute([1, 0]), own.from_numpy(np.arange(4, dtype=np.float32))
+    part = own.Tensor(FLOAT, (2, 8), (8, 1), array=weight.array)
+    stored = {"a": weight, "b": turned, "c": part, "d": odd, "e": own.Tensor(FLOAT, (0, 8))}
+    calls = [("aten.mm.default", ["n0", "n1"], [4, 8]), ("aten.mm.default", ["n6", "n2"], [4, 6]),
+             ("aten.cat.default", [["n6", "n3"], 0], [6, 8])]  # fmt: skip
+    stated = [[4, 6], [6, 8], *[own.Tensor(FLOAT, one.shape, one.stride()) for one in (turned, part, odd, stored["e"])]]
+    specs = [("USER_INPUT", None), *[("PARAMETER", key) for key in stored]]
+    for results in (8, 7):
+        program = aten_passes.program_of(_graph(stated, calls, [results]), stored, specs, 1)
+        yield from lines_of(module.export(program, None))
+    made = module.export(aten_passes.program_of(_graph(stated, calls[:1], [6]), stored, specs, 1), None)
+    weight.array[:] = 0
+    yield from lines_of(made)
+    for one in ("n0", "n1"):
+        copies: dict[int, Any] = {}
+        node = own.Node("call_function" if one == "n1" else "placeholder", one, own.OPS.aten.add.Tensor)
+        for tensor in (weight, turned, part, odd, stored["e"], type("Odd", (own.Tensor,), {})(FLOAT, (2, 2))):
+            array = module._own(node, tensor, copies)
+            shares = np.shares_memory(array, tensor.numpy())
+            yield f"{one} {array.shape} {array.strides} {shares} {len(copies)}"
+    torch.nn.Module = type("Layer", (), {"named_buffers": lambda self: {"b": 1}.items()})
+    torch.export.load = lambda path: 1 / 0
+    torch.export.export = lambda own_module, *args, **kwargs: f"{args} {kwargs}"
+    layer = torch.nn.Module()
+    for given in (
+        ("no such file", None), ("no such file", ()), (3, ()), (layer, None), (layer, (1,), {"a": 2}, {"a": None}),
+        (layer, 3), (layer, (), 3), (own.ExportedProgram(), None), (own.ExportedProgram(), (), None),
+        (own.ExportedProgram(), None, {}), (own.ExportedProgram(), None, None, {}),
+    ):  # fmt: skip
+        found = outcome(module._program, *[*given, None, None, None][:4])
+        yield found.partition("object at")[0]
 
 
 def parts(front: Any) -> Iterator[str]:
@@ -483,14 +582,14 @@ def parts(front: Any) -> Iterator[str]:
     def tensor(*shape: int) -> Any:
         return own.from_numpy(rng.integers(-4, 5, shape).astype(np.float32))
 
-    size = own.SymInt("s0", 4)
+    size = "s0"
     product, sums = ("aten.mm.default", ["n0", "n1"]), ("aten.add.Tensor", ["n2", "n2"])
     cases = (
         ([[4, 8], [8, 8]], [(*product, [4, 8]), (*sums, [4, 8]), ("aten.neg.default", ["n0"], [4, 8])], [3, 4]),
         ([[4, 8], [8, 8]], [(*product, [4, 8]), (*sums, [4, 8])], [3]),
         ([[4, 8], [8, 8]], [(*product, [4, 8]), ("aten.permute.default", ["n2", [1, 0]], [8, 4], [1, 8])], 3),
         ([[size, 8], [8, 8]], [(*product, [size, 8]), (*sums, [size, 8])], [3]),
-        ([[size, 8], [8, 8], size], [("aten.mm.default", ["n0", "n1"], [size, 8]),
+        ([[size, 8], [8, 8], _sized(size)], [("aten.mm.default", ["n0", "n1"], [size, 8]),
                                      ("aten.add.Tensor", ["n3", "n2"], [size, 8])], [4, 3]),
     )  # fmt: skip
     with aten_passes.compiling():
@@ -535,6 +634,6 @@ PARTS = {
     one.__name__: one
     for one in (
         options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-        judged,
+        exports, judged,
     )
 }  # fmt: skip

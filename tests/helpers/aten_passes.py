@@ -219,22 +219,35 @@ def of_region(region_of: Any, gm: Any, made: Mapping[str, Any], nodes: dict[str,
     yield f"{compiled.__code__.co_stacksize} {described(own.TracingContext.now.fw_metadata)}"
 
 
+def program_of(gm: Any, stored: Mapping[str, Any], inputs: Any, outputs: Any) -> own.ExportedProgram:
+    """A program.
+
+    Args:
+        gm: its module.
+        stored: the parameters by name.
+        inputs: the kind, and the name of a parameter, of each input.
+        outputs: the same of each result; or how many results there are.
+    """
+    program = own.ExportedProgram()
+    program.graph_module, program.state_dict, program.constants, program.range_constraints = gm, stored, {}, {}
+    ends = [("USER_OUTPUT", None)] * outputs if type(outputs) is int else outputs
+    program.graph_signature = SimpleNamespace(
+        **{
+            name: [SimpleNamespace(kind=intern(kind), target=target) for kind, target in several]
+            for name, several in (("input_specs", inputs), ("output_specs", ends))
+        }
+    )
+    program.run_decompositions = lambda table: program
+    return program
+
+
 def of_export(export: Any, gm: Any, made: Mapping[str, Any], nodes: dict[str, own.Node]) -> Iterator[str]:
     """A program that is exported."""
-    program = own.ExportedProgram()
-    program.graph_module = gm
+    program = program_of(gm, value_of_all(made["stored"], nodes), made["input_specs"], made["output_specs"])
     program.range_constraints = {
         own.sympy_stand_in.Symbol(name): SimpleNamespace(lower=low, upper=high)
         for name, (low, high) in made.get("ranges", {}).items()
     }
-    program.state_dict, program.constants = value_of_all(made["stored"], nodes), {}
-    program.graph_signature = SimpleNamespace(
-        **{
-            ends: [SimpleNamespace(kind=intern(kind), target=target) for kind, target in made[ends]]
-            for ends in ("input_specs", "output_specs")
-        }
-    )
-    program.run_decompositions = lambda table: program
     yield from lines_of(export(program, None))
 
 

@@ -48,7 +48,7 @@ def join_parts(gm: GraphModule) -> None:
 
 def _is_sum(node: Any) -> bool:
     """Whether a call adds two tensors of its shape and data type, which are not the same."""
-    if not isinstance(node, FxNode) or node.target is not aten.add.Tensor or node.kwargs:
+    if node.target is not aten.add.Tensor or node.kwargs:
         return False
     if node.args[0] is node.args[1]:  # each term counts twice
         return False
