@@ -26,7 +26,7 @@ KINDS = (
     ("bfloat16", "float16", "float32", "float64"),
     ("complex64", "complex128"),
 )
-OF_NUMBERS = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
+OF_NUMBERS: dict[Any, str] = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 DEPTHS = {name: (kind, place) for kind, names in enumerate(KINDS) for place, name in enumerate(names)}
 
 
@@ -122,6 +122,9 @@ class SymInt:
 
     def __int__(self) -> int:
         return int(self.node.hint)
+
+
+OF_NUMBERS[SymInt] = "int64"
 
 
 class SymFloat(SymInt):
@@ -417,7 +420,7 @@ def view_as_real(tensor: Tensor) -> Tensor:
 def result_type(*pair: Any) -> Dtype:
     """The data type of two tensors or numbers in one op: tensors with axes come before those without, and numbers."""
     ranks = [0 if not hasattr(one, "dtype") else 2 if one.dim() else 1 for one in pair]
-    names = [one.dtype if hasattr(one, "dtype") else OF_NUMBERS.get(type(one), "int64") for one in pair]
+    names = [one.dtype if hasattr(one, "dtype") else OF_NUMBERS[type(one)] for one in pair]
     if ranks[0] != ranks[1]:
         first, second = sorted((0, 1), key=lambda place: -ranks[place])
         kinds = [DEPTHS[names[place]][0] for place in (first, second)]
