@@ -15,6 +15,7 @@ from onegraph.lowering.emitter import Emitter
 from tests.helpers import aten_calls, aten_passes
 from tests.helpers import torch_stand_in as own
 from tests.helpers.aten_judge import judged
+from tests.helpers.aten_tables import NOW, TABLES, graph_of, sized
 from tests.helpers.recorded import lines_of
 
 FLOAT, BF16, INT = (own.Dtype(name) for name in ("float32", "bfloat16", "int64"))
@@ -460,35 +461,21 @@ def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:
     return parsed(text)
 
 
-NOW = {"s0": 4, "s1": 6}  # sizes
-
-
-def _sized(value: Any) -> Any:
-    """A shape whose texts are sizes of PyTorch."""
-    if type(value) in (list, tuple):
-        return type(value)(_sized(one) for one in value)
-    return own.SymInt(value, eval(value, NOW)) if type(value) is str else value
-
-
 def _graph(shapes: Sequence[Any], calls: Sequence[Any], results: Any) -> Any:
     """A module of calls: an op, its arguments, and the shape and perhaps the strides of its result."""
-    graph, nodes = own.Graph(), list[own.Node]()
+    made = [
+        (name, places, like[0] if isinstance(like[0], own.SymInt) else (_kind(name), *like))
+        for name, places, *like in calls
+    ]
+    gm = graph_of(shapes, made, results if type(results) is list else [results])
+    if type(results) is not list:
+        end = [*gm.graph.nodes][-1]
+        end.args = end.args[0]
+    return gm
 
-    def argument(value: Any) -> Any:
-        if type(value) is list:
-            return [argument(one) for one in value]
-        return nodes[int(value[1:])] if type(value) is str and value[0] == "n" else _sized(value)
 
-    for place, shape in enumerate(shapes):
-        nodes.append(graph.placeholder(f"x{place}"))
-        nodes[-1].meta["val"] = own.Tensor(FLOAT, _sized(shape)) if type(shape) is list else shape
-    for name, places, *like in calls:
-        target = own.operator.getitem if name == "getitem" else own.OPS.target(name)
-        nodes.append(graph.call_function(target, argument(places)))
-        kind = INT if name.startswith("aten.arange") else FLOAT
-        nodes[-1].meta["val"] = own.Tensor(kind, *_sized(like)) if type(like[0]) is list else _sized(like[0])
-    graph.output([nodes[one] for one in results] if type(results) is list else nodes[results])
-    return own.GraphModule({}, graph)
+def _kind(name: str) -> str:
+    return "int64" if name.startswith("aten.arange") else "float32"
 
 
 # Calls of one op each, by the shapes of the inputs, with sizes that change.
@@ -589,7 +576,7 @@ def parts(front: Any) -> Iterator[str]:
         ([[4, 8], [8, 8]], [(*product, [4, 8]), (*sums, [4, 8])], [3]),
         ([[4, 8], [8, 8]], [(*product, [4, 8]), ("aten.permute.default", ["n2", [1, 0]], [8, 4], [1, 8])], 3),
         ([[size, 8], [8, 8]], [(*product, [size, 8]), (*sums, [size, 8])], [3]),
-        ([[size, 8], [8, 8], _sized(size)], [("aten.mm.default", ["n0", "n1"], [size, 8]),
+        ([[size, 8], [8, 8], sized(size)], [("aten.mm.default", ["n0", "n1"], [size, 8]),
                                      ("aten.add.Tensor", ["n3", "n2"], [size, 8])], [4, 3]),
     )  # fmt: skip
     with aten_passes.compiling():
@@ -631,9 +618,12 @@ def lines(name: str, front: Any) -> list[str]:
 
 
 PARTS = {
-    one.__name__: one
-    for one in (
-        options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-        exports, judged,
-    )
+    **{
+        one.__name__: one
+        for one in (
+            options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
+            exports, judged,
+        )
+    },
+    **TABLES,
 }  # fmt: skip
