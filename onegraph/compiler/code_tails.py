@@ -61,7 +61,7 @@ def tail_of(edit: Edit, product: Step, taken: set[int], *, has_rows: bool = True
         operands.append(product.inputs[2])
     while len(names) < MOST_STEPS and (step := edit.graph.only_consumer(steps[-1].outputs[0])) is not None:
         number = steps[-1].outputs[0]
-        if step.executor != "library" or len(step.outputs) != 1 or step.id in taken:
+        if step.executor != "library" or step.id in taken:
             break
         if step.kind == "Quantize":
             codes_of_step = coding(step)
@@ -89,10 +89,11 @@ def _operand(edit: Edit, step: Step, number: int, has_rows: bool) -> int | None:
     first, second = step.inputs
     if first != number and STEPS[step.kind] not in COMMUTATIVE:
         return None
-    if step.kind == BIAS and (first != number or step.part is None or step.part.call.attr("data_format") != "NXC"):
+    assert step.part is not None
+    if step.kind == BIAS and step.part.call.attr("data_format") != "NXC":
         return None
     operand, result = edit.values[second if first == number else first], edit.values[step.outputs[0]]
-    if operand.dtype is not DataType.f32 or result.dtype is not DataType.f32 or not operand.dense or not result.dense:
+    if result.dtype is not DataType.f32 or not operand.dense or not result.dense:
         return None
     source = edit.values[number]
     return operand.id if source.shape == result.shape and any(_fits(operand, result, has_rows)) else None

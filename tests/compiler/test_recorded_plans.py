@@ -281,7 +281,10 @@ def image_and_more():
 
 
 def of_a_child():
-    command, environment = [sys.executable, __file__, "--print"], {**os.environ, **SETTINGS}
+    command, environment = (
+        [sys.executable, "-W", "error::RuntimeWarning", __file__, "--print"],
+        {**os.environ, **SETTINGS},
+    )
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
     plans, programs = json.loads(done.stdout)
     return {KEPT: plans, KEPT_PROGRAMS: programs}

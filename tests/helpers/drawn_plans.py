@@ -17,7 +17,7 @@ from onegraph.errors import OneGraphError
 from onegraph.ir.op import LogicalTensor
 from onegraph.runtime.compiled_program import CompiledProgram
 
-from .drawn_steps import Copy, makers, options_of, other
+from .drawn_steps import Copy, drawn_graph, options_of
 from .programs import lines_of
 
 CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_plans.txt"
@@ -46,10 +46,10 @@ class Laid(Copy):
         self._new.output(name, tensor, strides=strides)
 
 
-def graph_of(name: str, drawn: Random) -> og.Graph | None:
+def graph_of(name: str, number: int, drawn: Random) -> og.Graph | None:
     """A drawn graph of known sizes; None where the draw makes none."""
     try:
-        graph = other(makers()[name](drawn), drawn)
+        graph = drawn_graph(name, number, drawn)
         if drawn.random() < 0.25 and graph.ops:
             graph = Laid(graph, "", drawn).made()
     except (OneGraphError, ValueError):
@@ -66,13 +66,13 @@ def lines(
 ) -> list[str]:
     """What a drawn graph is compiled to, and what is said of it."""
     drawn = Random(f"{name} {number}")
-    graph = graph_of(name, drawn)
+    graph = graph_of(name, number, drawn)
     if graph is None:
         return []
     options = {**options_of(drawn), "fallback": drawn.random() < 0.9}
     shared = SharedConstants.of(graph)
     shared.partitions.rounds, shared.partitions.repeats = bool(options["opens"]), bool(options.pop("repeats"))
-    updates = updates_of(graph) if drawn.random() < 0.3 else {}
+    updates = updates_of(graph) if drawn.random() < (0.9 if name == "updated" else 0.3) else {}
     try:
         program = CompiledProgram(graph, **options, updates=updates, shared=shared)
     except OneGraphError as error:

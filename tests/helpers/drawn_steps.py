@@ -32,7 +32,7 @@ from onegraph.inference.infer import infer_op
 from onegraph.ir.op import LogicalTensor, Op
 from onegraph.opset.convolution_geometry import SIDES
 from onegraph.opset.dtypes import OF_NUMPY
-from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.editions.registry import BASE, HOST, edition
 from onegraph.opset.schema import Call, TensorType
 from onegraph.opset.shapes import known_dims
 from onegraph.testing.cases import CASES, Case
@@ -46,6 +46,7 @@ REWRITTEN = OPEN_KINDS | PREFERRED.keys() | COMPOSITIONS.keys() | SINGLE.keys()
 WIDTHS = {"LayerNorm": layer_norm_width, "RMSNorm": rms_norm_width}
 CHOSEN = Path(__file__).parents[1] / "recorded" / "chosen_steps.txt"
 SPECIAL = 0, -1, np.inf, np.nan, 1e-30, 200
+HOSTED = 200_000
 FURTHER = (
     "left out", "rounded", "behind", "read", "fixed", "contents", "gaps", "resized", "type", "axes", "codes", "joined"
 )  # fmt: skip
@@ -74,7 +75,8 @@ class Copy:
         self._source, self._change, self._drawn = source, change, drawn
         self._new, self._made = og.Graph(), dict[int, LogicalTensor]()
         self._new._roundings = source._roundings
-        self._place = drawn.randrange(len(source.ops))
+        places = [number for number, op in enumerate(source.ops) if op.kind in edition(HOST).schemas]
+        self._place = drawn.choice(places or [0]) if change == "hosted" else drawn.randrange(len(source.ops))
         self._dims = self._dims_to_change()
 
     def made(self) -> og.Graph:
@@ -161,7 +163,11 @@ class Copy:
             ends[1] = ends[0]
         types = tuple([self._typed(one.dtype) for one in op.outputs])
         names = [one.name for one in op.outputs]
-        results = new._add_op(edition(op.edition), op.kind, attrs, ends, types, name=op.name, names=names)
+        words = edition(op.edition)
+        if change == "hosted" and op.kind in edition(HOST).schemas:
+            words = edition(HOST)
+            attrs = {name: one for name, one in attrs.items() if words.schema(op.kind).has_attribute(name)}
+        results = new._add_op(words, op.kind, attrs, ends, types, name=op.name, names=names)
         if change == "read":
             new.output("also", drawn.choice((new.relu, new.square))(results[0]))
         if change == "behind":
@@ -209,6 +215,12 @@ def other(graph: og.Graph, drawn: Random) -> og.Graph:
     return graph
 
 
+def drawn_graph(name: str, number: int, drawn: Random) -> og.Graph:
+    """A drawn graph; from the number HOSTED on, one of its ops is that of the host vocabulary, if there is one."""
+    graph = other(makers()[name](drawn), drawn)
+    return Copy(graph, "hosted", drawn).made() if number >= HOSTED and graph.ops else graph
+
+
 def options_of(drawn: Random) -> dict[str, object]:
     """Options of a compilation."""
     return {
@@ -243,6 +255,7 @@ def makers() -> dict[str, Callable[[Random], og.Graph]]:
 
     from . import host_cases
     from .graphs import graph_of_case
+    from .pass_graphs import placed
     from .pass_graphs.forms import MAKERS
     from .pass_graphs.opened import COUNTS
 
@@ -254,7 +267,7 @@ def makers() -> dict[str, Callable[[Random], og.Graph]]:
 
     found = {name: of_list(name) for name in ("planned", "attended", "taken", "in_codes", "trained", "kept")}
     found |= {f"opened {make.__name__}": make for make in COUNTS}
-    found |= {make.__name__: make for make in MAKERS}
+    found |= {make.__name__: make for make in (*MAKERS, *placed.MAKERS)}
     recipes = random_block_recipe, random_quantized_recipe, random_training_recipe
     found |= {make.__name__: of_recipe(make) for make in recipes}
     every = [*host_cases.cases()]
@@ -391,10 +404,10 @@ def lines(steps_of: Callable[..., list[str]], name: str, number: int) -> list[st
             call = ranked(call, drawn) if how == "ranked" and call is not None else call
             with newer() if how == "newer" else nullcontext():
                 return [] if call is None else forms_of(call)
-        graph = makers()[name](drawn)
+        graph = drawn_graph(name, number, drawn)
     except OneGraphError as error:
         return [f"{type(error).__name__}: {error}"] if how in FORMS else []
-    return steps_of(other(graph, drawn), **options_of(drawn))
+    return steps_of(graph, **options_of(drawn))
 
 
 def graphs(isa: str) -> Iterator[tuple[str, int]]:

@@ -215,6 +215,10 @@ def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected
         (30 * US, {1: 30 * US, 2: 20 * US, 4: 14 * US}, 0),
         (30 * US, {1: 30 * US, 2: 20 * US, 4: 25 * US}, 2),
         (30 * US, {1: 14 * US, 2: 20 * US, 4: 25 * US}, 1),
+        (30 * US, {1: 2 * US, 2: US, 4: US}, 1),  # just as much as more threads must save
+        (4 * US, {1: 4 * US, 2: 4 * US, 4: 4 * US}, 1),  # just long enough to be measured
+        (1e-5, {1: 1e-5, 2: None, 4: None}, 0),  # just worthwhile
+        (4e-5, None, 0),  # just long enough for all threads
         (150 * US, None, 0),
     ],
 )

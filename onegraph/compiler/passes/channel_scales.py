@@ -30,7 +30,7 @@ def fold_scales(edit: Edit, _: Options) -> None:
 
 
 def _fold(edit: Edit, step: Step) -> None:
-    scales, zeros = _listed(step, "scales"), {*_listed(step, "zps").tolist()} or {0}
+    scales, zeros = _listed(step, "scales"), {*_listed(step, "zps").tolist()}
     chain = _chain(edit, step, scales, zeros)
     if not chain:
         return
@@ -113,4 +113,4 @@ def _channels_of(product: Step, rank: int) -> int:
 
 
 def _listed(step: Step, name: str) -> Any:
-    return np.array(step.attrs.get(name) or (), np.float64)
+    return np.array(step.attrs.get(name, ()), np.float64)

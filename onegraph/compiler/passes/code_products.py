@@ -166,8 +166,7 @@ def _is_product(edit: Edit, step: Step) -> bool:
 
 def _is_windowed(step: Step) -> bool:
     assert step.part is not None
-    call = step.part.call
-    return call.attr("data_format") == "NXC" and call.attr("auto_pad") in (None, "none", "None")
+    return step.part.call.attr("data_format") == "NXC"
 
 
 def _windows(geometry: ConvolutionGeometry) -> tuple[int, ...]:

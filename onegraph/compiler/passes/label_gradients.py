@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
-from ...opset.editions.registry import HOST
 from ..ir.edit import Edit
 from ..ir.lowered import Lowered
 from ..ir.step import Step
@@ -36,17 +35,15 @@ def _scatter_of_labels(graph: Lowered, step: Step) -> Step | None:
         return None
     diff, indices = (graph.values[number] for number in step.inputs[:2])
     scatter = graph.maker(diff.id)
-    if scatter is None or scatter.op.edition != HOST or scatter.op.kind != "ScatterElements":
+    if scatter is None or scatter.op.kind != "ScatterElements" or graph.only_consumer(diff.id) is None:
         return None
-    if graph.only_consumer(diff.id) is None:
-        return None
-    if diff.dtype is not DataType.f32 or nbytes(diff) < LEAST or not diff.dense:
+    if diff.dtype is not DataType.f32 or nbytes(diff) < LEAST:
         return None
     zeros, updates = (graph.values[number] for number in (scatter.inputs[0], scatter.inputs[2]))
     axis, rank = int(step.attrs.get("axis", -1)), len(diff.shape)  # type: ignore[arg-type]
     is_label = axis % rank == rank - 1 and updates.shape == (*diff.shape[:-1], 1) and updates.dense and indices.dense
     is_along = int(scatter.op.attrs["axis"]) % rank == axis % rank  # type: ignore[arg-type]
-    is_added = scatter.op.attrs.get("reduction") == "add" and updates.dtype is DataType.f32
+    is_added = scatter.op.attrs.get("reduction") == "add"
     is_zero = zeros.constant is not None and not zeros.constant.any()
     return scatter if is_label and is_along and is_added and is_zero else None
 

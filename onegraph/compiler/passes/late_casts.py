@@ -21,7 +21,7 @@ def cast_behind_norms(edit: Edit, _: Options) -> None:
         if cast.kind != "TypeCast" or cast.executor != "library":
             continue
         norm = edit.graph.only_consumer(cast.outputs[0])
-        if norm is not None and norm.inputs[0] == cast.outputs[0] and _joins(edit, cast, norm):
+        if norm is not None and _joins(edit, cast, norm):
             _exchange(edit, cast, norm)
 
 

@@ -45,7 +45,7 @@ def join_groups(edit: Edit, _: Options) -> None:
 def _joined(edit: Edit, step: Step) -> Step | None:
     """A convolution with its groups joined; None for other steps."""
     part = step.library_part
-    if step.kind != "Convolution" or part is None or len(step.inputs) < 2:
+    if step.kind != "Convolution" or part is None:
         return None
     src, weights = (edit.values[number] for number in step.inputs[:2])
     constant, count = weights.constant, part.call.s64("groups")

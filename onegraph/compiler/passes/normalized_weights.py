@@ -22,7 +22,7 @@ from ...opset.schema import TensorType
 from ..ir.edit import Edit
 from ..ir.part import Part
 from ..ir.step import Step
-from ..rewrites.precision import in_table, rounded
+from ..rewrites.precision import rounded
 from ..shared_constants import Key, derived
 from .lazy_constants import LazyConstants, placed
 
@@ -105,7 +105,7 @@ class Normalizations:
         if len(part.types) > 2:
             return part
         biased = replace(part, inputs=(0, 1, 2), types=(*part.types, bias))
-        return None if faults_of(biased.call, VERSION) or not in_table(biased.call) else biased
+        return None if faults_of(biased.call, VERSION) else biased
 
 
 def is_valid(op: Op) -> bool:

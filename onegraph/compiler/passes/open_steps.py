@@ -61,10 +61,6 @@ def _is_norm_of_rows(call: Call) -> bool:
     return layer_norm_width(call) is not None
 
 
-def _has_known_windows(call: Call) -> bool:
-    return call.attr("auto_pad") in (None, "none", "None", "NOTSET") and _is_image(call)
-
-
 def _is_image(call: Call) -> bool:
     return call.rank("src") in (3, 4, 5)
 
@@ -82,13 +78,15 @@ def _scaled(norm: Step, edit: Edit) -> Sequence[Step]:
     if any(array is None for array in arrays) or _follows_product(norm, edit.graph):
         return []
     gamma, beta, mean, variance = (np.asarray(array, np.float64).ravel() for array in arrays)
-    factor = gamma / np.sqrt(variance + part.call.f32("epsilon"))
+    with np.errstate(all="ignore"):
+        factor = gamma / np.sqrt(variance + part.call.f32("epsilon"))
+        arrays = [array.astype(np.float32) for array in (factor, beta - mean * factor)]
     rank = len(source.shape)
     channels = rank - 1 if part.call.string("data_format") == "NXC" else 1
     shape = [-1 if axis == channels else 1 for axis in range(rank)]
     pair = [
-        edit.constant(array.astype(np.float32).reshape(shape), f"{norm.op.name} ({name})")
-        for name, array in (("factor", factor), ("shift", beta - mean * factor))
+        edit.constant(array.reshape(shape), f"{norm.op.name} ({name})")  # type: ignore[union-attr]
+        for name, array in zip(("factor", "shift"), arrays, strict=True)
     ]
     scaled = values.new(DataType.f32, source.shape, f"{norm.op.name} (Multiply)")
     return [
@@ -112,7 +110,7 @@ def _multiplied(step: Step, edit: Edit) -> Sequence[Step]:
 
 ELEMENTWISE = {"Abs": "abs", "HardSwish": "hard_swish", "LeakyReLU": "leaky_relu", "Round": "round", "Tanh": "tanh"}
 TAKEN: dict[str, Maker] = {
-    "AvgPool": _by(AVG_POOL.executor, _has_known_windows),
+    "AvgPool": _by(AVG_POOL.executor, _is_image),
     "BatchNormInference": _scaled,
     "Interpolate": _by(INTERPOLATE.executor, _is_image),
     "LayerNorm": _by(OPEN_LAYER_NORM.executor, _is_norm_of_rows),

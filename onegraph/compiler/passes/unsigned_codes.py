@@ -27,8 +27,7 @@ def use_unsigned_codes(edit: Edit, _: Options) -> None:
     changed = {
         step.outputs[0]
         for step in graph.steps
-        if step.kind == "Quantize"
-        and graph.values[step.outputs[0]].dtype is DataType.s8
+        if graph.values[step.outputs[0]].dtype is DataType.s8
         and step.outputs[0] not in graph.returned
         and _has_one_scale([step])
         and _has_one_scale(graph.consumers(step.outputs[0]), "Dequantize")

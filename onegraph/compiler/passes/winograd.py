@@ -81,11 +81,7 @@ class _Transforms:
             return None
         if src.constant is not None or all(map(self._is_dequantized, step.inputs[:2])):  # the kernel multiplies int8
             return None
-        if (
-            call.attr("data_format") != "NXC"
-            or str(call.attr("auto_pad")).lower() != "none"
-            or call.attr("groups") != 1
-        ):
+        if call.attr("data_format") != "NXC" or call.attr("groups") != 1:
             return None
         if tuple(call.s64s("strides", 2)) != (1, 1) or tuple(call.s64s("dilations", 2)) != (1, 1):
             return None
