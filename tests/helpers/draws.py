@@ -619,4 +619,13 @@ def made_by_programs(name: str, number: int) -> list[str]:
     return recorded.outcome(PROGRAMS[name])
 
 
-from . import drawn_calls, drawn_edits, drawn_loops, drawn_quantization, drawn_reports, drawn_saves, drawn_uses  # noqa: E402, F401  # they add materials
+from . import (  # noqa: E402, F401  # they add materials
+    drawn_calls,
+    drawn_edits,
+    drawn_loops,
+    drawn_numbers,
+    drawn_quantization,
+    drawn_reports,
+    drawn_saves,
+    drawn_uses,
+)

@@ -58,9 +58,8 @@ def reverse_sequence(node: Node) -> Value:
         raise node.invalid(f"{shape_of(lengths)} as the shape of lengths", f"({count},)")
     lengths = emit.op("Where", [binary(emit, "Less", lengths, numbers(0)), numbers(size + 1), lengths])
     lengths = reshape(emit, lengths, [count if axis == batch else 1 for axis in (0, 1)])
-    steps, images = (
-        np.arange(dims[axis]).reshape([-1 if one == axis else 1 for one in (0, 1)]) for axis in (time, batch)
-    )
+    grid = np.ogrid[: dims[0], : dims[1]]
+    steps, images = grid[time], grid[batch]
     turned = binary(emit, "Subtract", binary(emit, "Subtract", lengths, numbers(1)), steps)
     places = emit.op("Where", [binary(emit, "Less", steps, lengths), turned, steps])
     ends = [places, np.broadcast_to(images, dims)]

@@ -58,7 +58,7 @@ class TreePlaces:
 
     def __init__(self, node: Node, trees: Array, numbers: Array) -> None:
         self._node, self._trees = node, np.unique(trees)
-        self._low, self._high = (int(numbers.min(initial=0)), int(numbers.max(initial=0)))
+        self._low, self._high = int(numbers.min()), int(numbers.max())
         self._span = self._high - self._low + 1
         if self._span * max(len(self._trees), 1) >= 1 << 62:
             raise node.invalid(f"node numbers up to {self._high}", "smaller numbers")
