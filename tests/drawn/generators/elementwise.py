@@ -135,8 +135,10 @@ def elementwise_in_a_graph(draw: Draw) -> None:
     dtype, arrays = operands(draw, draw.kernel, of_f32=draw.kernel in OPEN)
     draw.said = f"{dtype} {arrays[0].shape}"
     g, given = graph_of(draw.kernel, arrays, is_open=draw.kernel in OPEN)
-    others = [{name: array[tuple(slice(0, max(n - 1, 1)) for n in array.shape)] for name, array in given.items()}]
-    others.append({name: np.ones([n + 1 for n in array.shape], array.dtype) for name, array in given.items()})
+    others = [
+        {name: np.ones([n + more for n in array.shape], array.dtype) for name, array in given.items()}
+        for more in (2, 1)
+    ]
     (found,) = draw.run_graph(g, *(others if draw.kernel in OPEN else ()), given)
     check(draw, draw.kernel, dtype, arrays, found)
 
