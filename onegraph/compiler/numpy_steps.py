@@ -49,7 +49,7 @@ def _is_empty(made: NumpyStep, step: Step, values: Mapping[int, Value]) -> bool:
     if not all(any(type(dim) is int and not dim for dim in shapes.get(end) or ()) for end in made.outputs):
         return False
     if op.edition != HOST or op.kind in PLAIN:
-        return bool(made.outputs) and op.kind not in kinds.PER_RUN | kinds.OPAQUE
+        return op.kind not in kinds.PER_RUN | kinds.OPAQUE
     indices = op.inputs[1] if op.kind in kinds.INDEXED else None
     return indices is not None and 0 in (indices.shape or ())
 
@@ -67,12 +67,13 @@ def numpy_step_at(open_step: NumpyStep, values: Mapping[int, Value], at: At) -> 
 
 
 def _tensor_at(tensor: LogicalTensor, at: At) -> LogicalTensor:
-    value = tensor.value
-    if value is not None and has_open_numbers(value):
-        value = numbers_at(value, at, tensor.dtype.numpy)
-    elif tensor.shape is None or not is_open([dim for dim in tensor.shape if dim is not None]):
+    value, shape = tensor.value, tensor.shape
+    assert shape is not None
+    if has_open_numbers(value):
+        value = numbers_at(value, at, tensor.dtype.numpy)  # type: ignore[arg-type]
+    elif not is_open(shape):
         return tensor
-    dims = None if tensor.shape is None else tuple([None if dim is None else at(dim) for dim in tensor.shape])
+    dims = tuple([at(dim) for dim in shape])
     return LogicalTensor(tensor.id, tensor.dtype, dims, tensor.strides, tensor.name, value)
 
 
@@ -92,8 +93,7 @@ def _numpy_step(step: Step, values: Mapping[int, Value], note: int, sized: Seque
         )
         run = CONTROL[op.kind](op) if op.kind in CONTROL else _host_run(op)
         if sized:
-            ends = {port: tensor for port, tensor in enumerate(op.inputs) if tensor is not None and port in sized}
-            run = partial(_with_numbers, run, {port: _numbers(tensor) for port, tensor in ends.items()})
+            run = partial(_with_numbers, run, {port: _numbers(op.inputs[port]) for port in sized})
         return NumpyStep(run, input_ids, step.outputs, note, input_ids[:1] if op.kind == "Gather" else ())
     if step.whole:
         input_ids = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
@@ -113,8 +113,8 @@ def _host_run(op: Op) -> Run:
     call = Call(base_of(schema), op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
     function = host_function(schema)
     compute = getattr(function, "compute", None)
-    is_wide = all(tensor is not None and tensor.dtype is DataType.float64 for tensor in (*op.inputs, *op.outputs))
-    if isinstance(compute, np.ufunc) and is_wide:
+    ends = *op.inputs, *op.outputs
+    if isinstance(compute, np.ufunc) and all(end.dtype is DataType.float64 for end in ends):
         return partial(_by_element, compute)
 
     def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
@@ -132,8 +132,9 @@ def _by_element(compute: np.ufunc, arrays: Sequence[Array | None], results: Sequ
         compute(arrays[0], out=results[0])
 
 
-def _numbers(tensor: LogicalTensor) -> Array:
+def _numbers(tensor: LogicalTensor | None) -> Array:
     """The contents of a constant; for the present sizes, if they are open."""
+    assert tensor is not None
     assert tensor.value is not None
     return numbers_at(tensor.value, present, tensor.dtype.numpy)
 

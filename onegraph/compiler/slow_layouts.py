@@ -23,20 +23,24 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
     if value.irregular:
         return True
-    is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
-    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
-        return True
-    # Behind a product, an elementwise op has the strides of the product, whose kernels take any.
-    has_gaps = not value.dense and SLOW_GAPS.affects(VERSION) and SLOW_GAPS.when((value.shape, value.strides))
-    if has_gaps and steps[0].kind in SLOW_GAPS.ops and value.id in (*steps[0].inputs, *steps[-1].outputs):
-        return True
     inside = frozenset([step.kind for step in steps])
     met = [
         Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs)
         for step in steps
     ]
-    is_slow = not value.dense and any(FAULTS.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
-    return is_slow or any(wrong_layout(laid, VERSION) for laid in met)
+    if any(wrong_layout(laid, VERSION) for laid in met):
+        return True
+    if value.dense:
+        return False
+    place = value.shape, value.strides
+    is_slow = SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when(place)
+    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
+    # Behind a product, an elementwise op has the strides of the product, whose kernels take any.
+    has_gaps = SLOW_GAPS.affects(VERSION) and SLOW_GAPS.when(place)
+    if has_gaps and steps[0].kind in SLOW_GAPS.ops and value.id in (*steps[0].inputs, *steps[-1].outputs):
+        return True
+    return any(FAULTS.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
 
 
 def channels_last(shape: Dims) -> Dims:

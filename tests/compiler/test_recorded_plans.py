@@ -171,7 +171,7 @@ def chosen_draws():
     lines = {}
     for name, number in found:
         lines.setdefault(name, []).extend(drawn_plans.lines(updates_of, program_of, name, number))
-    return lines
+    return {**lines, "reports": drawn_plans.told(120)}
 
 
 def calls():

@@ -276,6 +276,13 @@ def forms():
             yield from ((kind, lines) for lines in some)
 
 
+def newer():
+    """The steps of graphs that passes take, for the newest library and a CPU without AVX2."""
+    with drawn_steps.newer():
+        for number, (kind, graph) in enumerate(chain(taken(), in_codes(), opened())):
+            yield kind, lines_of(graph, opens=number % 2 == 1)
+
+
 def cases():
     for case in CASES[::3]:
         yield case.kind, graph_of_case(case)
@@ -338,7 +345,7 @@ def made(name):
     """The lines of a material, by kind."""
     vector_products.core_cache = lambda: 1 << 20  # another one on each machine
     lines = {}
-    if name in (questions.__name__, forms.__name__):
+    if name in (questions.__name__, forms.__name__, newer.__name__):
         for kind, found in globals()[name]():
             lines.setdefault(kind, []).extend(found)
         return lines
@@ -359,7 +366,7 @@ def made(name):
 
 # The materials of each instruction set.
 CHOSEN = {
-    "AVX2": [*MATERIAL, "questions", "forms", "chosen"],
+    "AVX2": [*MATERIAL, "questions", "forms", "newer", "chosen"],
     "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions", "forms", "chosen"],
 }
 

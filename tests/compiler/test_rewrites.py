@@ -20,6 +20,7 @@ from onegraph.capi import settings
 from onegraph.capi.settings import is_native
 from onegraph.compiler.ir.part import Part
 from onegraph.compiler.rewrites import library_form
+from onegraph.compiler.rewrites.form import FormBuilder, Rewrite, form_of
 from onegraph.faults import cpus
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
@@ -1139,3 +1140,35 @@ def test_saturates_when_dequantizing_to_bytes(dtype: str, low: int, high: int) -
     x = np.array([[2, 3, 10, 16], [6, 7, -75, 105]], np.int8)
     found = graph.compile()(x, np.array([32, 1], np.float32), np.array([7, 5], np.int8))
     assert found.tolist() == np.clip([[-160, -128, 96, 288], [1, 2, -80, 100]], low, high).tolist()
+
+
+def test_forms_by_hand() -> None:
+    """A form makes each result by a part of its own, and is the op itself only where kind, attributes and types are."""
+    row = TensorType(og.f32, (2,))
+    adding = Call(BASE["Add"], {}, (row, row), 4, [og.f32] * 4)
+    parts = FormBuilder(adding)
+    total = parts.add("Add", 0, 1)
+    form = parts.form(np.ones(2, np.float32), 0, total, total, note="")
+    assert [part.kind for part in form.parts] == ["Add", "Reorder", "Reorder", "Reorder"]
+    assert form.results == (3, 4, total, 5)
+    relu = Call(BASE["ReLU"], {}, (row,), 1, [og.f32])
+    elu = Call(BASE["Elu"], {"alpha": 1.0}, (row,), 1, [og.f32])
+    wide = Call(BASE["ReLU"], {}, (TensorType(og.f32, (3,)),), 1, [og.f32])
+    same = form_of(Rewrite("ReLU", {}, (0,)), relu)
+    assert same.direct == (0,)
+    assert same.is_op(relu)
+    assert not form_of(Rewrite("Tanh", {}, (0,)), relu).is_op(relu)
+    assert not form_of(Rewrite("Elu", {"alpha": 2.0}, (0,)), elu).is_op(elu)
+    assert not same.is_op(wide)
+    assert form_of(Rewrite("ReLU", {}, (0,), dropped=(row,)), relu).direct is None
+    assert form_of(Rewrite("Add", {}, (0, np.ones(2, np.float32))), relu).direct is None
+
+
+def test_parts_are_equal_if_they_compute_the_same() -> None:
+    def joined(axis: list[int]) -> Part:
+        row = TensorType(og.f32, (2,))
+        return Part("Concat", {"axis": axis}, (0, 1), (row, row), (row,))  # type: ignore[dict-item]
+
+    assert joined([0]) == joined([0])
+    assert joined([0]) != joined([1])  # a list has no hash, so that both have that of the kind
+    assert joined([0]) != 3

@@ -6,12 +6,14 @@ no other graph of a record decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import onegraph as og
-from onegraph.compiler.report import partition_lines, partition_table
+from onegraph.compiler.ir.value import Value, dense_of
+from onegraph.compiler.report import PartitionReport, Report, VariableReport, partition_lines, partition_table
 from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.errors import OneGraphError
 from onegraph.ir.op import LogicalTensor
@@ -80,3 +82,64 @@ def lines(
     reports = program.reports
     said = *(report.to_dict() for report in reports), *partition_lines(reports), partition_table("", reports, {0: 1.0})
     return [*map(str, (*lines_of(program), *program_of(program), *said))]
+
+
+KINDS = ("MatMul",), ("Convolution",), ("ReLU",), ("Add", "ReLU"), ("SoftMax",), ("LayerNorm: Reorder", "Multiply")
+REASONS = (
+    (),
+    ("",),
+    ("it is slow", "it is slow"),
+    ("of two lines\nthe second", "it has a fault, so that the ops run apart"),
+    ("it has a fault, so that the ops run apart", "slow, so that the ops run one by one"),
+)
+
+
+def partition_of(drawn: Random, index: int) -> PartitionReport:
+    """A report of a partition, which may read the result of the one before, with fields that are drawn."""
+    pick, kinds = drawn.choice, drawn.choice(KINDS)
+    ends = []
+    for number in (pick((index, 0)), index + 20, index + 1):
+        shape = pick(((), (3,), (2, 3)))
+        strides = pick((dense_of(shape), dense_of(shape), (1,) * len(shape)))
+        ends.append(Value(number, pick((og.f32, og.bf16, og.u8)), shape, strides, number, f"v{number}"))
+    return PartitionReport(
+        index,
+        pick(("oneDNN", "oneDNN", "reference", "kernel")),
+        kinds,
+        ("first", "second")[: len(kinds)],
+        pick(REASONS),
+        tuple(ends[: pick((1, 2))]),
+        tuple(ends[2:]),
+        pick((None, 0, 1, 3)),
+        pick(("", "f32", "u8 x s8")),
+        pick(((), ("pool: it has no axis",), ("one", "two"))),
+        pick(("", "relu ref:any", "relu jit:avx2")),
+    )
+
+
+def told(count: int) -> Iterator[object]:
+    """What reports say whose fields are drawn."""
+    for number in range(count):
+        drawn = Random(number)
+        pick = drawn.choice
+        counters = {
+            name: pick((0, 1, 2)) for name in ("hits", "misses", "evictions", "reused", "partitions", "grown", "moved")
+        }
+        cache = {**counters, "size": pick((1, 2)), "capacity": 8, "reason": pick(("", "a kernel differs"))}
+        partitions = [partition_of(drawn, index) for index in range(drawn.randrange(5))]
+        partitions += [replace(one, index=len(partitions)) for one in partitions[:1] if drawn.random() < 0.5]
+        variables = (VariableReport("w", og.bf16, (3, 4), True), VariableReport("m", og.f32, (5,), False))
+        report = Report(
+            "oneDNN 3.2.0",
+            pick(("fusion", "fusion", "debug")),
+            "strict",
+            tuple(partitions),
+            pick(("", "a note")),
+            pick((0, 2)),
+            pick(({}, cache, cache)),
+            variables[: drawn.randrange(3)],
+            pick(({}, {0: 2e-6, 1: 1e-6})),
+            pick(((4, ""), (1, "a cgroup"), (2, "a cgroup"))),
+            pick(({}, {"own": 12})),
+        )
+        yield from (report, report.to_dict(), report._repr_html_(), [*map(str, report.unfused())], report.unfused())

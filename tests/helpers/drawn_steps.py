@@ -20,7 +20,7 @@ import onegraph as og
 from onegraph.compiler.ir.part import Part
 from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Values
-from onegraph.compiler.rewrites import is_best_alone, library_form, takes
+from onegraph.compiler.rewrites import is_best_alone, library_form, signature_form, takes
 from onegraph.compiler.rewrites.compositions import COMPOSITIONS, PREFERRED
 from onegraph.compiler.rewrites.form import Form, form_of, result_types
 from onegraph.compiler.rewrites.norms import layer_norm_width, rms_norm_width
@@ -361,16 +361,18 @@ def ranked(call: Call, drawn: Random) -> Call | None:
 
 @contextmanager
 def newer() -> Iterator[None]:
-    """Let the rewrites work for the newest library, and for a CPU without AVX2."""
-    modules = [one for name, one in sys.modules.items() if name.startswith("onegraph.compiler.rewrites")]
+    """Let the compiler work for the newest library, and for a CPU without AVX2."""
+    modules = [one for name, one in sys.modules.items() if name.startswith("onegraph.compiler.")]
     before = [(one, name, vars(one)[name]) for one in modules for name in ("VERSION", "has_avx2") if name in vars(one)]
     for one, name, _ in before:
         setattr(one, name, (3, 13, 0) if name == "VERSION" else bool)  # bool() is False
+    signature_form.cache_clear()
     try:
         yield
     finally:
         for one, name, value in before:
             setattr(one, name, value)
+        signature_form.cache_clear()
 
 
 def shown(call: Call) -> list[object]:

@@ -25,7 +25,7 @@ from ..kernels.kernel import COMPILED_ANEW
 from ..kernels.panel_product import PANEL_MATRICES
 from ..kernels.registry import EXACT
 from ..kernels.row_norms import OPEN_LAYER_NORM
-from ..kernels.softmax import OPEN_SOFTMAX
+from ..kernels.softmax import OPEN_SOFTMAX, has_plain_result
 from ..options import Options
 from ..rewrites.norms import layer_norm_width
 from ..rewrites.open_forms import PLAIN
@@ -51,10 +51,6 @@ def _elementwise(name: str) -> Maker:
         return [] if is_fused else [step._replace(executor=EXACT, attrs={**step.attrs, OWN: name})]
 
     return made
-
-
-def _has_one_result(call: Call) -> bool:
-    return len(call.output_types) == 1 and not call.has("mode")
 
 
 def _is_norm_of_rows(call: Call) -> bool:
@@ -115,7 +111,7 @@ TAKEN: dict[str, Maker] = {
     "Interpolate": _by(INTERPOLATE.executor, _is_image),
     "LayerNorm": _by(OPEN_LAYER_NORM.executor, _is_norm_of_rows),
     "MatMul": _multiplied,
-    "SoftMax": _by(OPEN_SOFTMAX.executor, _has_one_result),
+    "SoftMax": _by(OPEN_SOFTMAX.executor, has_plain_result),
     **{kind: _by(OPEN_REDUCTION.executor, _reduces) for kind in PLAIN},
     **{kind: _elementwise(name) for kind, name in ELEMENTWISE.items()},
 }
