@@ -111,9 +111,9 @@ def saved(folder, tensor):
     return path
 
 
-@pytest.mark.parametrize("offset", [0, 3, 4096])
+@pytest.mark.parametrize("offset", [0, 3, "3".zfill(19)])
 def test_reads_external_data(offset, tmp_path):
-    (tmp_path / "w.bin").write_bytes(bytes(offset) + W.tobytes() + b"rest")
+    (tmp_path / "w.bin").write_bytes(bytes(int(offset)) + W.tobytes() + b"rest")
     path = saved(tmp_path, external(offset=offset, length=W.nbytes))
     np.testing.assert_allclose(run(onegraph.onnx.load(path), x=X), X @ W, rtol=1e-4, atol=1e-5)
 
@@ -154,7 +154,10 @@ def test_reads_nothing_outside_the_folder(location, tmp_path):
 
 @pytest.mark.parametrize(
     "entries",
-    [{"offset": 1 << 40}, {"length": 1 << 40}, {"offset": 8}, {"offset": -4}, {"length": "4e9"}, {"length": 4}],
+    [
+        *({"offset": 1 << 40}, {"length": 1 << 40}, {"offset": 8}, {"offset": -4}, {"length": "4e9"}, {"length": 4}),
+        *({"offset": "0" * 20}, {"offset": "\u0660"}, {"length": ""}),
+    ],
     ids=str,
 )
 def test_refuses_parts_that_a_file_lacks(entries, tmp_path):

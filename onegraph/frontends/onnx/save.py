@@ -146,8 +146,8 @@ class Exporter:
         self.functions: Functions = Functions(opset, self._inner) if around is None else around.functions
         names = [*graph.inputs, *graph.outputs]
         for name in names:
-            if not name or not name.isprintable():
-                raise UnsupportedError(f"name {shown(name)}: ONNX has names of at least one printable character")
+            if not name.isprintable():
+                raise UnsupportedError(f"name {shown(name)}: ONNX has names of printable characters")
         self.body = FunctionBody(self.functions, {*names})
         self.values: dict[int, NodeValue] = {
             tensor.id: NodeValue(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
