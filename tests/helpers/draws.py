@@ -628,4 +628,5 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_reports,
     drawn_saves,
     drawn_uses,
+    drawn_windows,
 )
