@@ -176,7 +176,9 @@ class World:
     def anything(self) -> Any:
         number = self.one(1, 2, -1, 1.5, math.inf, -math.inf, math.nan, 2**63, np.float32(1), np.int64(3), True)
         tensors = [self.tensor() for _ in range(self.one(1, 2, 3, 4))]
-        some = self.one(None, "x", b"x", (), [], {}, [1, 2], (1, 2.5), tuple(tensors), tensors, tensors[0], self.array())
+        some = self.one(
+            None, "x", b"x", (), [], {}, [1, 2], (1, 2.5), tuple(tensors), tensors, tensors[0], self.array()
+        )
         return self.one(number, number, some, some, some, self.word())
 
     # Tensors ---------------------------------------------------------------------------------------------------------

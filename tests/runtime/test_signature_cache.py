@@ -124,7 +124,10 @@ class Poison(np.ndarray):
 def test_rules_read_only_contents_in_the_key(case: Case):
     schema = BASE.schema(case.kind)
     inputs = [tensor(number, array, number in schema.read_inputs) for number, array in enumerate(case.inputs)]
-    poisoned = [t if t.constant else LogicalTensor(t.id, t.dtype, t.shape, None, t.name, np.ndarray.__new__(Poison, 0)) for t in inputs]
+    poisoned = [
+        t if t.constant else LogicalTensor(t.id, t.dtype, t.shape, None, t.name, np.ndarray.__new__(Poison, 0))
+        for t in inputs
+    ]
     dtype = None if case.dtype is None else DataType.of(case.dtype)
     checked = infer_op(case.kind, case.attrs, poisoned, edition=BASE, dtype=dtype)
     assert not checked.errors
