@@ -1,5 +1,5 @@
-"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, ONNX nodes, coverage-guided files, and
-programs of PyTorch, in processes.
+"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, ONNX nodes, coverage-guided files, programs
+of PyTorch, and changed and drawn inputs of each kind of the corpus, in processes.
 
 A finding is printed with its seed and a short script that reproduces it. A worker names each case before it runs the
 case, so a signal or a hang has a name too; a new worker then continues.
@@ -185,23 +185,6 @@ def torch(seed, seconds):
     return run(seed, 10**9, seconds)
 
 
-def onnx_nodes(seed, seconds):
-    """Random ONNX nodes against ONNX Runtime, if it is installed."""
-    if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
-        print("ONNX Runtime is not installed: no nodes")
-        return 0
-    from .onnx_nodes import search
-
-    failed = 0
-    for number, text in search(seed, 10**9, seconds):
-        failed += number is not None
-        print(
-            f"ONNX nodes from seed {seed}: {text}" if number is None else f"\nONNX node, seed {number}: {text}",
-            flush=True,
-        )
-    return failed
-
-
 def main():
     """Parse the command line, run everything, and exit with 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -224,7 +207,6 @@ def main():
     for kind in KINDS:
         failed += grown(kind, options.seed, seconds * 0.05)
     failed += open_dims(options.seed, seconds * 0.1)
-    failed += onnx_nodes(options.seed, seconds * 0.15)
     failed += torch(options.seed, seconds * 0.1)
     print(f"{len(found)} findings in graphs, {failed} elsewhere")
     sys.exit(1 if found or failed else 0)

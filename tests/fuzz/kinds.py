@@ -40,6 +40,7 @@ KINDS = {
     "graphs": Kind(".json", "differ"),
     "expressions": Kind(".json", "expressions"),
     "onnx": Kind(".onnx", "onnx_models", "onnx"),
+    "nodes": Kind(".json", "onnx_node_inputs", "onnxruntime"),
     "files": Kind("", "one_input"),
     "capi": Kind(".json", "capi_calls"),
     "torch": Kind(".json", "torch_programs", "torch"),

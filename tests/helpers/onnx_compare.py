@@ -8,7 +8,8 @@ import numpy as np
 
 import onegraph as og
 import onegraph.onnx
-from helpers.onnx_session import session_of
+
+from .onnx_session import session_of
 
 # The largest difference, in units of the largest number of the expected result, by the size of a float.
 RTOL = {8: 1e-6, 4: 3e-5, 2: 4e-3}

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from helpers.onnx_session import session_of
+from .onnx_session import session_of
 
 # Data types that numpy lacks: ONNX Runtime gets and returns them in a wider type, and casts.
 WIDER = {

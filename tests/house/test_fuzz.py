@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,18 @@ def test_an_input_that_reaches_new_branches_is_kept(tmp_path):
     kept = corpus.inputs("files", tmp_path)
     assert kept
     assert f"{len(kept)} kept" in done.stdout.splitlines()[-1]
+
+
+def test_fuzzers_find_the_helpers_without_the_folder_of_tests():
+    """``make fuzz`` starts in the folder of the project, where no package is called helpers."""
+    texts, seen = [path.read_text() for path in (ROOT / "tests" / "fuzz").glob("*.py")], set()
+    while texts:
+        text = texts.pop()
+        assert not re.search(r"^ *(from|import) helpers\b", text, re.MULTILINE), text[:200]
+        names = {*re.findall(r"from \.\.?(?:helpers\.)?(\w+) import", text)} - seen
+        seen |= names
+        texts += [path.read_text() for name in names if (path := ROOT / "tests" / "helpers" / f"{name}.py").exists()]
+    assert {"onnx_compare", "onnx_session", "onnx_nodes"} <= seen
 
 
 @pytest.mark.library
