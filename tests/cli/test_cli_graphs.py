@@ -1,5 +1,6 @@
 """The commands that take a graph file: run, check, verify, bench, show and view."""
 
+import io
 import json
 import os
 import pty
@@ -8,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from helpers.fork_server import run_forked
 from helpers.grouped import grouped
 
 import onegraph as og
-from onegraph.cli import cli
+from onegraph.cli import cli, graph_source
 from onegraph.cli import verify as verify_command
 from onegraph.opset.dtypes import DataType
 from onegraph.testing.tolerance import compare
@@ -117,6 +119,24 @@ def test_standard_input(graph):
     text = network().to_json()
     assert as_json("run", "-", input=text)["outputs"][0]["shape"] == [2, 4, 4, 4]
     assert as_json("check", "-", input=text) == []
+
+
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_standard_input_has_a_limit(monkeypatch, size):
+    monkeypatch.setattr(graph_source, "MAX_BYTES", 10)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"x" * size)))
+    if size > 10:
+        with pytest.raises(og.FormatError, match="standard input: more than 10 bytes; expected at most 10"):
+            graph_source.standard_input()
+    else:
+        assert graph_source.standard_input() == b"x" * size
+
+
+@pytest.mark.library
+def test_a_page_without_compiling_shows_no_partition(graph):
+    plain = og.view.page(og.load(graph), violations=og.check_graph(og.load(graph)), title=Path(graph).stem)
+    assert onegraph("view", graph, "--no-compile", "-o", "-").stdout.strip() == plain.strip()
+    assert onegraph("view", graph, "-o", "-").stdout.strip() != plain.strip()
 
 
 def test_check_lists_violations(graph):

@@ -54,6 +54,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_checker",
         "test_cli_check",
         "test_untried_version",
+        "test_user_faults",
     ),
     "opset": (
         "test_recorded_graphs",
@@ -73,6 +74,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_ways_around_faults",
         "test_slow_fusions",
         "test_checker_against_library",
+        "test_user_faults",
     ),
     "gradient": (
         "test_recorded_graphs",
@@ -274,6 +276,10 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_profile",
         "test_errata",
         "test_conformance",
+        "test_bare",
+        "test_user_faults",
+        "test_rejected_files",
+        "test_verify_model",
     ),
     "ir": (
         "test_recorded_draws",
