@@ -22,7 +22,8 @@ from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.leaks import has_tiles, leaks_pairs
 from onegraph.faults.operands import rows_together, steps_to_fast
 from onegraph.opset.dtypes import DataType
-from onegraph.opset.editions.registry import BASE, HOST
+from onegraph.opset.editions.registry import BASE, EDITIONS, HOST
+from onegraph.opset.errata.page import spans
 from onegraph.opset.schema import Call, TensorType
 from onegraph.transform.rebuild import Change, rebuild
 from tests.lowering.test_recorded_graphs import lines_of, outcome
@@ -551,3 +552,18 @@ def _faults_by_version() -> str:
     versions = [(3, minor, patch) for minor in range(16) for patch in (0, 1)]
     faults = (*EVERY_FAULT, *API)
     return "\n".join(f"{one.name} {[each for each in versions if one.affects(each)]}" for one in faults)
+
+
+@program
+def _editions_of_mistakes() -> str:
+    names = [*EDITIONS]
+    parts = [names[first:last] for first in range(len(names)) for last in range(first + 1, len(names) + 1)]
+    parts += [
+        names[::2],
+        names[::3],
+        names[1::2],
+        names[:2] + names[3:],
+        names[:1] + names[2:],
+        names[:-2] + names[-1:],
+    ]
+    return "\n".join(map(spans, parts))
