@@ -155,7 +155,7 @@ def power(node: Node) -> Value:
         if node.dtype() not in NATIVE and number in (2, 3) and is_whole:
             square = lowering.multiply(node.emit, src, src)
             return square if number == 2 else lowering.multiply(node.emit, square, src)
-        if node.dtype() in NATIVE and not math.isnan(number):
+        if node.dtype() in NATIVE:
             if number == 2:
                 return lowering.unary(node.emit, "Square", src)
             if number == 0.5:
