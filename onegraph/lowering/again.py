@@ -59,16 +59,15 @@ def _again(emit: Emitter, op: Op, inputs: Sequence[LogicalTensor | None]) -> Seq
     """The results of an op, or of what replaces it now."""
     if op.kind in FRONT_ENDS:
         import_late(FRONT_ENDS[op.kind])
-    node, shape = NODES.get(op.kind), op.outputs[0].shape
+    node = NODES.get(op.kind)
     if node is not None and (replacement := node(emit, op, inputs)) is not None:
         return replacement
-    src = inputs[0] if op.kind in RESHAPES and inputs else None
-    if src is not None and not known(shape) and len(inputs) > 1 and src.dtype in NATIVE:
-        parts = known_parts(emit, inputs[1])
+    src = inputs[0] if op.kind in RESHAPES else None
+    if src is not None and src.dtype in NATIVE:
+        shape = op.outputs[0].shape
+        parts = shape if known(shape) else known_parts(emit, inputs[1]) if len(inputs) > 1 else None
         if parts is not None and all(parts):  # the op copies a dim of 0
             return (reshape(emit, src, known_dims(tuple(parts))),)
-    if src is not None and src.dtype in NATIVE and known(shape) and 0 not in shape:
-        return (reshape(emit, src, shape),)
     return emit.repeat(op, [*_sized(emit, op, inputs)])
 
 

@@ -215,12 +215,12 @@ def _iterations(
         first: the condition before the first one.
         sizes: the numbers of slices of the scanned tensors.
     """
-    if going is None or trips is None or first is None or not going.reshape(-1)[0]:
+    if going is None or trips is None or first is None or not going.flat[0]:
         return None
-    if not first.reshape(-1)[0]:
+    if not first.flat[0]:
         return 0
     slices = [size for size in sizes if size is not None]
-    return max(0, min([int(trips.reshape(-1)[0]), *slices])) if len(slices) == len(sizes) else None
+    return max(0, min([int(trips.flat[0]), *slices])) if len(slices) == len(sizes) else None
 
 
 def coded(shapes: Sequence[Shape]) -> list[int]:

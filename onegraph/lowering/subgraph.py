@@ -75,11 +75,11 @@ class BodyBuilder:
         names = {tensor.id: name for name, tensor in self._graph._inputs.items()}
         for tensor in self._graph._tensors:
             name = names.get(tensor.id)
-            if tensor.id not in needed or (name is None and not tensor.constant):
+            value = tensor.value  # no input has one
+            if tensor.id not in needed or (name is None and value is None):
                 continue
-            if name is None and tensor.value is not None and tensor.value.nbytes > SMALL:
-                name = f"c{self._captures.place(known_arrays.get(tensor.id, tensor.value))}"
-            value = tensor.value if name is None else None
+            if value is not None and value.nbytes > SMALL:
+                name, value = f"c{self._captures.place(known_arrays.get(tensor.id, value))}", None
             renewed[tensor.id] = body._tensor(tensor.dtype, tensor.shape, name or tensor.name, None, value)
             if name is not None:
                 body._inputs[name] = renewed[tensor.id]

@@ -264,6 +264,16 @@ def test_rejects_a_tensor_of_another_graph(g):
             "the host op Where broadcasts all of its inputs: g.where(cond, src_0, src_1)",
         ),
         (
+            lambda g, a: g.select(g.input("m", og.boolean, (4, 4)), a, g.input("b", og.f32, (5,))),
+            "Select: src_1: shape [5]; expected a shape that broadcasts with [4, 4] of src_0",
+        ),
+        (
+            lambda g, a: g.select(g.input("m", og.boolean, (3, 4)), a, g.input("b", og.s32, (4, 4))),
+            "Select: src_1 is s32; expected f32, as src_0 is f32\n"
+            "Select: cond: shape [3, 4]; expected a shape that broadcasts to [4, 4]\n"
+            "g.cast(tensor, dtype=...) converts s32 to another data type",
+        ),
+        (
             lambda g, a: g.select(1, a, a),
             "Select: cond: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
             f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",

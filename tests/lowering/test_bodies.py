@@ -13,6 +13,7 @@ from onegraph.compiler.rewrites import bodies as parts_of_bodies
 from onegraph.errors import UnsupportedError
 from onegraph.frontends.onnx.saving.bodies import NODES_ALONE
 from onegraph.lowering.bodies import add_body
+from onegraph.lowering.control import branch
 from onegraph.lowering.emitter import Emitter
 from onegraph.opset.bodies import BODIES
 from onegraph.opset.bodies.normalization import factor_and_shift
@@ -96,3 +97,12 @@ def test_factor_and_shift_fold_bias_and_normalization():
     assert (factor, shift) == (1.5, 0.5 + (4.0 - 2.0) * 1.5)
     factor, shift = factor_and_shift([gamma, beta, mean, np.float32([-2.0])], 1.0)
     assert np.isnan([factor, shift]).all()
+
+
+def test_a_branch_without_results_is_made_for_known_dims():
+    graph = og.Graph()
+    x, condition = graph.input("x", "f32", (None,)), graph.input("condition", "boolean", ())
+    assert branch(Emitter(graph), condition, lambda _: [], lambda _: []) == []
+    graph.output("y", graph.relu(x))
+    read = og.Graph.from_json(graph.to_json())
+    assert read.specialise({"x": (3,)}).outputs["y"].shape == (3,)
