@@ -68,12 +68,13 @@ def body_of(call: Call, name: str) -> DataGraph:
     Raises:
         ValueError: the word is no graph, or the graph reads or returns something else than this body does.
     """
-    graph, count = of_word(call.string(name)), len(call.inputs) - 1
-    read, wanted = _named("c", count), _named("y", call.n_outputs or 0)
+    graph, count, results = of_word(call.string(name)), len(call.inputs) - 1, call.n_outputs
+    assert results is not None
+    read, wanted = _named("c", count), _named("y", results)
     if name == "body":  # of a Loop
         states, scanned = call.s64("n_states"), call.s64("n_scanned")
         read = ["i", *_named("s", states), *_named("x", scanned), *_named("c", count - 1 - states - scanned)]
-        wanted = ["going", *_named("t", states), *_named("y", (call.n_outputs or states) - states)]
+        wanted = ["going", *_named("t", states), *_named("y", results - states)]
     for side, tensors, missing in (
         ("inputs", graph.inputs, [end for end in graph.inputs if end not in read]),
         ("outputs", graph.outputs, [end for end in wanted if end not in graph.outputs]),

@@ -622,6 +622,7 @@ def made_by_programs(name: str, number: int) -> list[str]:
 from . import (  # noqa: E402, F401  # they add materials
     drawn_calls,
     drawn_edits,
+    drawn_files,
     drawn_loops,
     drawn_numbers,
     drawn_quantization,
