@@ -274,6 +274,10 @@ def test_rejects_a_tensor_of_another_graph(g):
             "g.cast(tensor, dtype=...) converts s32 to another data type",
         ),
         (
+            lambda g, a: g.op("Divide", [a, a], {"cond": 1}),
+            "Divide: cond: not an attribute of this op; expected auto_broadcast",
+        ),
+        (
             lambda g, a: g.select(1, a, a),
             "Select: cond: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
             f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",
