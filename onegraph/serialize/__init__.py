@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.atomic_write import read_together
 from .._util.collector_pause import CollectorPause
+from .._util.counted import some_of
 from .._util.exact_types import has_type
 from .._util.exact_types import text as characters
 from .._util.mapped_file import SourceFiles
@@ -157,8 +158,7 @@ def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
 def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
     for name in arrays:
         if name not in graph.inputs:
-            names = ", ".join([*graph.inputs][:12]) or "none"
-            raise ArgumentError(f"{shown(name)} is no input; the inputs are {names}")
+            raise ArgumentError(f"{shown(name)} is no input; the inputs are {some_of(graph.inputs)}")
 
 
 def _contents(name: str, tensor: LogicalTensor, argument: object) -> Array:

@@ -290,6 +290,10 @@ def test_a_graph_without_inputs_has_no_input_of_a_name():
     graph.output("y", graph.relu(graph.constant(np.ones(2, np.float32))))
     with pytest.raises(og.ArgumentError, match="'z' is no input; the inputs are none"):
         with_constants(graph, {"z": np.ones(2, np.float32)})
+    for number in range(13):
+        graph.input(f"x{number}", "f32", (2,))
+    with pytest.raises(og.ArgumentError, match=r"the inputs are x0, .*, x11, \.\.\.$"):
+        with_constants(graph, {"z": np.ones(2, np.float32)})
 
 
 @pytest.mark.parametrize("change", ["an End", "an output", "a constant", "nothing"])
