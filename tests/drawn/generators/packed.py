@@ -105,8 +105,9 @@ def wanted_product(
         steps = sized(wide).max(-1, initial=0, keepdims=True) / 127
         error += 0.51 * steps * sized(numbers).sum(-1) + 2.0**-149 * sized(sizes).sum(-1)
     if bias is not None:
-        result, size = result + bias.astype(np.float64), size + sized(bias.astype(np.float64))
-        error += ULP * size
+        added = sized(bias.astype(np.float64))
+        result, size = result + bias.astype(np.float64), size + added
+        error += ULP * (size + depth * added)  # sums may begin with the bias
     error += ROUNDING[dtype] * sized(result) + LEAST_OF[dtype]
     near_end = np.abs(result) + error > HIGHEST[dtype]
     return Wanted(result, error, np.where(near_end & np.isfinite(result), np.inf, size))
