@@ -1,5 +1,5 @@
-"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, ONNX nodes, coverage-guided files, programs
-of PyTorch, and changed and drawn inputs of each kind of the corpus, in processes.
+"""``make fuzz MINUTES=n``: random graphs, gradients, ops with any attributes, ONNX nodes, coverage-guided files,
+programs of PyTorch, and changed and drawn inputs of each kind of the corpus, in processes.
 
 A finding is printed with its seed and a short script that reproduces it. A worker names each case before it runs the
 case, so a signal or a hang has a name too; a new worker then continues.
