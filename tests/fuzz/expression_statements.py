@@ -11,7 +11,24 @@ import numpy as np
 from .expression_functions import FUNCTIONS, kind_of
 from .expressions import Exact, made
 
-DTYPES = ("f32", "f32", "f32", "bf16", "f16", "s64", "s32", "u8", "s8", "boolean", "int16", "float64")
+DTYPES = (
+    "f32",
+    "f32",
+    "f32",
+    "bf16",
+    "f16",
+    "s64",
+    "s32",
+    "u8",
+    "s8",
+    "boolean",
+    "int16",
+    "float64",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float64",
+)
 DIMS = (1, 1, 2, 3, 4, 5, 8, 17)
 NUMBERS = {
     "f": ("0", "1", "2", "-1", "0.5", "-1.5", "3", "0.1", "1e-3", "True", "np.float32(1.5)", "np.float64(-0.25)",
@@ -239,6 +256,8 @@ class Writer:
             pair = [name, self.operand(name)]
             if self.flip(0.35):
                 pair.reverse()
+            if pair[0].startswith("-"):  # -1 ** x is two operators
+                pair[0] = f"({pair[0]})"
             return f"{pair[0]} {sign} {pair[1]}", dtype
         if how < 0.36:
             pair = [name, self.operand(name)]
