@@ -217,6 +217,11 @@ def summed():
             g.output("y", g.op(kind, [x], {"axes": [1], "keep_dims": bool(number % 2)}))
             yield kind, g
 
+    for kind, count in combinations(kinds[:3], (256, 257)):
+        g = og.Graph()
+        g.output("y", g.op(kind, [g.input("x", "bf16", (300, count))], {"axes": [1], "keep_dims": False}))
+        yield kind, g
+
 
 def in_codes():
     """Attention to caches of codes."""

@@ -168,4 +168,49 @@ def viewed(draw: Random) -> og.Graph:
     return g
 
 
-MAKERS = (updated, growing, normalized, surrounded, viewed)
+def strided(draw: Random) -> og.Graph:
+    """Ops on tensors that lie in memory with gaps or in another order, some of which several ops read."""
+    g, pick = og.Graph(), draw.choice
+    odds = lambda often, *others: pick(others) if draw.random() < 0.3 else often  # noqa: E731
+    rows, depth, columns = pick((40, 4)), 32, pick((24, 16))
+    ways = lambda first, last: pick((None, (last + 1, 1), (1, first), (2 * last, 2)))  # noqa: E731
+    x = g.input("x", og.f32, (rows, depth), strides=ways(rows, depth))
+    weights = [g.input(name, og.f32, (depth, columns), strides=ways(depth, columns)) for name in "wv"]
+    for place in range(pick((1, 2, 2, 3))):
+        w = odds(weights[0], weights[1], g.relu(weights[0]))
+        y = pick((
+            g.matmul(x, w),
+            g.matmul(x, w),
+            g.matmul(w, x, transpose_a=True, transpose_b=True),
+            g.square(w),
+            g.add(x, g.input(f"z{place}", og.f32, (rows, depth), strides=ways(rows, depth))),
+            g.reduce_sum(x, axes=[pick((0, 1))], keep_dims=True),
+            g.softmax(x, axis=pick((0, 1))),
+            g.static_reshape(w, shape=[-1], special_zero=False),
+            g.op("Gather", [w, places(g, 3, 1)], {"axis": pick((0, 1))}, edition="host"),
+        ))  # fmt: skip
+        y = odds(y, g.tanh(y))
+        is_turned = len(y.shape) == 2 and draw.random() < 0.3
+        g.output(f"y{place}", y, strides=(1, y.shape[0]) if is_turned else None)
+    return g
+
+
+def alike(draw: Random) -> og.Graph:
+    """Layers that are alike but for their constants, or in one more way."""
+    g, pick = og.Graph(), draw.choice
+    odds = lambda often, *others: pick(others) if draw.random() < 0.2 else often  # noqa: E731
+    dtype, size = odds(og.f32, og.bf16), pick((8, 24))
+    y = g.input("x", dtype, odds((5, size), (2, 5, size)))
+    shared = g.constant(numbers(size, size).astype(dtype.numpy), dtype=dtype)
+    for layer in range(pick((2, 3))):
+        own = g.constant((numbers(size, size) + layer).astype(dtype.numpy), dtype=dtype)
+        y = g.matmul(y, odds(own, shared, g.input(f"w{layer}", dtype, (size, size))))
+        y = odds(g.add(y, g.constant((numbers(size) - layer).astype(dtype.numpy), dtype=dtype)), y)
+        y = odds(g.relu(y), g.tanh(y), g.softmax(y, axis=-1), g.multiply(y, y))
+        if draw.random() < 0.15:
+            g.output(f"y{layer}", y)
+    g.output("y", y)
+    return g
+
+
+MAKERS = (updated, growing, normalized, surrounded, viewed, strided, alike)
