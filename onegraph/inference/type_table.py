@@ -100,7 +100,7 @@ def mismatches(schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) 
         for index, port in enumerate(typed)
         if port.variable in DTYPES and port.dtype is not DTYPES[port.variable]
     }
-    if not rows and schema.types:
+    if not rows:
         by_index |= _of_no_row(schema, typed)
     return [by_index[index] for index in sorted(by_index)]
 

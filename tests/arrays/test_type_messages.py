@@ -98,6 +98,18 @@ def test_message_names_the_wrong_port_first(name, kind):
             ],
         ),
         ("Concat", ["f32", "s8", "f32"], [], ["inputs[1] is s8; expected f32, as inputs[0] is f32"]),
+        (
+            "Concat",
+            ["f32", "bf16"],
+            [],
+            ["inputs[1] is bf16; expected f32, as inputs[0] is f32; or change inputs[0] to bf16"],
+        ),
+        (
+            "Concat",
+            ["f32", "f32", "f32", "bf16", "bf16"],
+            [],
+            ["inputs[3] is bf16; expected f32, as inputs[0] is f32; the same for 1 more input"],
+        ),
         ("Concat", ["s64"] * 100, [], ["inputs[0] is s64; expected f32, f16 or bf16; the same for 99 more inputs"]),
         ("ReduceSum", ["s8", "f32"], [], ["src is s8; expected f32, f16 or bf16", "axes is f32; expected s32"]),
         (
