@@ -48,7 +48,8 @@ def test_numbers_without_a_name_stay_constants():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 1))
     scale, slope = g.constant(np.float32([8])), g.constant(np.float32([2]), name="slope")
-    g.output("y", g.add(g.multiply(g.divide(x, scale), slope), np.zeros((4, 1), np.float32)))
+    shift = g.constant(np.float32(1), name="shift")  # without axes
+    g.output("y", g.add(g.multiply(g.divide(g.add(x, shift), scale), slope), np.zeros((4, 1), np.float32)))
     assert [*g.with_variables().variables] == ["slope", next(n for n, a in g.constants.items() if a.size == 4)]
     assert [*g.with_variables([scale.name]).variables] == [scale.name]
 
