@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from onegraph.opset.schema import Call, TensorType
 from onegraph.transform.rebuild import Change, rebuild
 from tests.lowering.test_recorded_graphs import lines_of, outcome
 
+from .fault_subjects import fused
 from .fault_subjects import graph_of as graph_of_example
 
 PROGRAMS: dict[str, Callable[[], object]] = {}
@@ -567,3 +568,25 @@ def _editions_of_mistakes() -> str:
         names[:-2] + names[-1:],
     ]
     return "\n".join(map(spans, parts))
+
+
+@program
+def _views_that_shuffle() -> str:
+    (fault,) = [one for one in EVERY_FAULT if one.name == "views_that_shuffle_nothing"]
+    wholes: list[tuple[int, ...]] = [(6,), (6, 2), (2, 6), (2, 6, 5)]
+    found = []
+    for whole in wholes:
+        for axis, first in product(range(len(whole)), (1, 2, 3)):
+            split = (*whole[:axis], first, whole[axis] // first, *whole[axis + 1 :])
+            for order in permutations(range(len(split))) if whole[axis] == 6 else ():
+                for last in (whole, whole[::-1]) if len(split) < 4 else (whole,):
+                    found.append(told(lambda: asked_of_views(fault, whole, split, order, last)))  # noqa: B023
+    return "\n".join(found)
+
+
+def asked_of_views(fault: Any, whole: Any, split: Any, order: Any, last: Any) -> str:
+    """Whether a fault holds for two reshapes around a transpose."""
+    graph = og.Graph()
+    x = graph.static_reshape(graph.input("x", "f32", whole), shape=split, special_zero=False)
+    graph.output("y", graph.static_reshape(graph.static_transpose(x, order=order), shape=last, special_zero=False))
+    return str(fault.when(fused(graph)))
