@@ -325,10 +325,11 @@ def test_buckets_end_where_they_have_enough_bytes():
         (np.ones((2, 3), np.complex64), False),
     ],
 )
-def test_columns_are_rows_of_numbers(column, fits):
-    spec = SimpleNamespace(name="x", dtype=og.f32, shape=(None, 3))
-    if fits:
-        assert _for_input({"x": column}, "x", spec).dtype == F32
+@pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.s64])
+def test_columns_are_rows_of_numbers(column, fits, dtype):
+    spec = SimpleNamespace(name="x", dtype=dtype, shape=(None, 3))
+    if fits and dtype is not og.s64:  # numbers with a fraction are not cut
+        assert _for_input({"x": column}, "x", spec).dtype == dtype.numpy
     else:
         with pytest.raises(og.ArgumentError, match="expected rows for input 'x'"):
             _for_input({"x": column}, "x", spec)

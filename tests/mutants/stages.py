@@ -168,6 +168,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_control_flow",
     ),
     "runtime": (
+        "test_recorded_draws",
         "test_recorded_calls",
         "test_runtime_parts",
         "test_kept_programs",
@@ -192,6 +193,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_threads",
     ),
     "arrays": (
+        "test_recorded_draws",
         "test_arrays",
         "test_type_messages",
         "test_mapped_files",
@@ -200,7 +202,15 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_malformed",
         "test_small_parts",
     ),
-    "judging": ("test_judging", "test_tolerance", "test_verify", "test_onnx_learned", "test_small_parts"),
+    "distributed": ("test_small_parts", "test_batch_inference", "test_averaging", "test_cluster"),
+    "judging": (
+        "test_recorded_draws",
+        "test_verify",
+        "test_judging",
+        "test_tolerance",
+        "test_onnx_learned",
+        "test_small_parts",
+    ),
     "frontends/onnx": (
         "test_recorded_graphs",
         "test_recorded_draws",
