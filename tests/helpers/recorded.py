@@ -35,8 +35,8 @@ def numbers_of(array: Any) -> str:
 
 
 def lines_of(graph: Any) -> Iterator[str]:
-    """The ops of a graph, its inputs and its outputs."""
-    place = dict[int, int]()
+    """The ops of a graph, its inputs, which have the first numbers, and its outputs."""
+    place = {one.id: number for number, one in enumerate(graph.inputs.values())}
     for op in graph.ops:
         ends = list[str]()
         for tensor in (*op.inputs, *op.outputs):
