@@ -52,6 +52,7 @@ from onegraph.transform.widen import widened
 
 KEPT = Path(__file__).parents[1] / "recorded" / "graphs.json"
 OPSETS = (9, 12, 13, 18, 21, 23)
+PLAIN_OPSET = 18  # whose nodes have the defaults of attributes, too
 MODEL_OPSET, DAMAGED = 21, 8  # damaged models of a kind of node
 LARGE_DIM = 1 << 20  # of an input; a constant of this size would take the memory of the machine
 DRAWS = 2  # nodes of a kind and an op set
@@ -121,7 +122,19 @@ def nodes():
                 case = CASES[kind](Draw(np.random.default_rng([seed, opset]), kind, opset))
                 for form in ({}, {"is_open": True} if seed % 2 else {"has_ranks": False}):
                     model = model_of(case, opset, **form)[0]
+                    if opset == PLAIN_OPSET and "has_ranks" not in form:
+                        model = plain(model, onnx.defs)
                     yield kind, outcome(loaded_and_saved, model)
+
+
+def plain(model, defs):
+    """The model with the defaults of all attributes that have some."""
+    for one in model.graph.node:
+        known = defs.get_schema(one.op_type, model.opset_import[0].version).attributes
+        kept_ones = [given for given in one.attribute if known[given.name].required]
+        del one.attribute[:]
+        one.attribute.extend(kept_ones)
+    return model
 
 
 def loaded_and_saved(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...._util.counted import counted
 from ....lowering import resize as lowering
 from ....lowering import sampling
 from ....lowering.emitter import Value
@@ -16,6 +17,10 @@ def resize(node: Node, coordinates: str = "half_pixel", nearest: str = "round_pr
     axes = [axis % len(shape) for axis in axes]
     dims = [shape[axis] for axis in axes]
     scales, sizes, crop = node.settled(2), node.integers(3), node.settled(1)
+    wanted = ("scale", scales, len(axes)) if sizes is None else ("size", sizes, len(axes))
+    for name, given, count in (wanted, ("bound", crop, 2 * len(axes))):
+        if given is not None and len(given) != count and (name != "bound" or len(given)):
+            raise node.invalid(counted(len(given), name), f"{count} for {counted(len(axes), 'axis')}")
     if sizes is not None:
         open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
         if open_:
