@@ -15,7 +15,7 @@ from onegraph.lowering.emitter import Emitter
 from tests.helpers import aten_calls, aten_passes
 from tests.helpers import torch_stand_in as own
 from tests.helpers.aten_judge import judged
-from tests.helpers.aten_tables import NOW, TABLES, graph_of, sized
+from tests.helpers.aten_tables import END, NOW, TABLES, graph_of, sized
 from tests.helpers.recorded import lines_of
 
 FLOAT, BF16, INT = (own.Dtype(name) for name in ("float32", "bfloat16", "int64"))
@@ -506,6 +506,19 @@ OPEN: tuple[tuple[Any, ...], ...] = (
     ([["s0", 6]], "aten.repeat.default", ["n0", [2, 1]], ["2*s0", 6]),
     ([["s0", 6], ["s0*s0"]], "aten.add.Tensor", ["n0", "n0"], ["s0", 6]),
     ([["s0", 6]], "aten.view.default", ["n0", ["s0**2"]], ["s0**2"]),
+    ([["s0", 6]], "aten.select.int", ["n0", 0, "s0-1"], [6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, "s0//2", END], ["s0-s0//2", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, None, "s0-1"], ["s0-1", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, "s0-3", "s0-1", 2], [1, 6]),
+    ([["s0", 6], [2, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, "s0-2", END], ["s0", 6]),
+    ([["s0", 6], [2, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, 1, 3], ["s0", 6]),
+    ([["s0", 6], ["s0-2", 6]], "aten.slice_scatter.default", ["n0", "n1", 0, 1, "s0-1"], ["s0", 6]),
+    ([["s0", 6], ["s0-1", 6]], "aten.slice_scatter.default", ["n0", "n1", 0, 1, "s0"], ["s0", 6]),
+    ([["s0", 6], [1, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, "s0-3", "s0-2"], ["s0", 6]),
+    ([["s0", 6]], "aten.roll.default", ["n0", [1], [0]], ["s0", 6]),
+    ([["s0", 6]], "aten.roll.default", ["n0", [9], [0]], ["s0", 6]),
+    ([["s0", 6]], "aten.flip.default", ["n0", [0]], ["s0", 6]),
+    ([["s0", 6]], "aten.constant_pad_nd.default", ["n0", [0, 0, -1, 2], 0.5], ["s0+1", 6]),
 )
 
 
@@ -518,6 +531,8 @@ def exports(front: Any) -> Iterator[str]:
         if not name.startswith("aten.arange"):
             calls.append(("aten.add.Tensor", [f"n{len(shapes)}", f"n{len(shapes)}"], like[0]))
         least, most = ((None, None), (2, 64), (3, 5), (0, 1 << 40), (4, 7))[place % 5]
+        if "s0-" in str(places) or "//" in str(places):
+            least, most = 4, 7
         ends = [len(shapes) + at for at in reversed(range(len(calls)))][: 1 + place % 2]
         gm = _graph(shapes, calls, ends)
         program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)] * len(shapes), len(ends))
@@ -606,6 +621,70 @@ def parts(front: Any) -> Iterator[str]:
                 yield f"{pairs} {float(given[0].numpy().sum())}"
 
 
+# Calls on [4, 6], a part of it and a vector, by their results.
+CLOSED: dict[str, tuple[tuple[list[Any], list[int]], ...]] = {
+    "aten.slice_scatter.default": tuple(
+        (["n0", "n1", axis, *ends], [4, 6])
+        for axis in (0, -2)
+        for ends in ((None, 2), (0, 2), (1, 3), (2, END), (-2, None), (0, 4, 2), (1, None, 2), (0, -2), (-3, -1))
+    ),
+    "aten.slice.Tensor": tuple(
+        (["n0", 0, *ends], [size, 6])
+        for ends, size in (
+            ((None, 2), 2),
+            ((0, END), 4),
+            ((1, 3), 2),
+            ((-2, None), 2),
+            ((0, 4, 2), 2),
+            ((1, 4, 2), 2),
+            ((0, 4), 4),
+            ((-9, 3), 3),
+            ((0, -1), 3),
+            ((None, None, 3), 2),
+        )
+    ),
+    "aten.select.int": tuple((["n0", 0, place], [6]) for place in (0, -1, 2)),
+    "aten.roll.default": tuple(
+        (["n0", *ends], [4, 6]) for ends in (([1], [0]), ([-1], [1]), ([0], [0]), ([5], [0]), ([1, 2], [0, 1]), ([3],))
+    ),
+    "aten.repeat.default": tuple(
+        (["n0", counts], [4 * counts[-2], 6 * counts[-1]]) for counts in ([1, 2], [3, 1], [1, 1])
+    ),
+    "aten.constant_pad_nd.default": tuple(
+        (["n0", pads, *value], [4 + sum(pads[2:]), 6 + sum(pads[:2])])
+        for pads, value in (([1, 2], [0.5]), ([1, -2, 0, 1], []), ([-1, -1], [1]), ([0, 0, 2, 0], [0]), ([0, 0], [2.0]))
+    ),
+    "aten.permute.default": ((["n0", [1, 0]], [6, 4]), (["n0", [-2, -1]], [4, 6])),
+    "aten.t.default": ((["n0"], [6, 4]), (["n2"], [6])),
+    "aten.transpose.int": ((["n0", 0, -1], [6, 4]), (["n0", 1, 1], [4, 6])),
+    "aten.view.default": ((["n0", [24]], [24]), (["n0", [2, -1]], [2, 12])),
+    "aten.flip.default": ((["n0", [0]], [4, 6]), (["n0", [0, -1]], [4, 6]), (["n0", []], [4, 6])),
+    "aten.cat.default": ((["n01", 0], [6, 6]), (["n03", 0], [4, 6]), (["n00", -1], [4, 12])),
+    "aten.select_scatter.default": ((["n0", "n2", 0, 1], [4, 6]), (["n0", "n2", 0, -1], [4, 6])),
+    "aten.unfold.default": ((["n0", 1, 2, 2], [4, 3, 2]), (["n0", 0, 4, 1], [1, 6, 4]), (["n2", 0, 3, 1], [4, 3])),
+}
+
+
+def movements(front: Any) -> Iterator[str]:
+    """Ops that move elements of known sizes, of an input and of known arrays."""
+    lowering = front["lowering"]
+    for name, several in CLOSED.items():
+        for given, result in several:
+            places = [[f"n{one}" for one in given[0][1:]], *given[1:]] if name == "aten.cat.default" else given
+            gm = graph_of([[4, 6], [2, 6], [6], [0]], [(name, places, result)], [4])
+            nodes = [*gm.graph.nodes]
+            metas = {node: node.meta.get("val") for node in nodes}
+            for known in ([], nodes[:1], nodes[:4]):
+                arrays = {
+                    node: np.arange(metas[node].numel(), dtype=np.float32).reshape(metas[node].shape) for node in known
+                }
+                inputs = [node for node in nodes[:4] if node not in arrays]
+                try:
+                    yield from lines_of(lowering.lower_graph(nodes[4:5], inputs, nodes[4:5], arrays, metas).graph)
+                except Exception as error:
+                    yield f"{name} {given} {type(error).__name__}: {error}"
+
+
 def lines(name: str, front: Any) -> list[str]:
     """The lines of one of ``PARTS``.
 
@@ -622,7 +701,7 @@ PARTS = {
         one.__name__: one
         for one in (
             options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-            exports, judged,
+            exports, judged, movements,
         )
     },
     **TABLES,

@@ -410,7 +410,66 @@ def layouts_of_kernels(front: Any) -> Iterator[str]:
                 yield f"{name} {found} {node.target} {node.meta['val']}"
 
 
+def products(front: Any) -> Iterator[str]:
+    """The multiply-adds of calls."""
+    module, aten = front["multiply_adds"], own.OPS.aten
+    query, key, value = ([2, 3, 5, 7], [2, 3, 11, 7], [2, 3, 11, 13])
+    forward, backward = (f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward"))
+    calls: list[Any] = [
+        (forward, ["n0", "n1", "n2"], ([2, 3, 5, 13], [2, 3, 5])),
+        (backward, ["n0", "n0", "n1", "n2"], (query, key, value)),
+        ("aten.mkldnn_rnn_layer.default", ["n3", "n4", "n5"], ([5, 2, 4], [2, 4])),
+        ("mm", ["n6", "n7"], [4, 13]),
+        ("mm", ["n6", "n7"], None),
+        ("relu", ["n6"], [4, 11]),
+        ("getitem", ["n8", 0], [2, 3, 5, 13]),
+        ("mm", ["n8", "n7"], ["s0", 13]),
+    ]
+    inputs = [query, key, value, [5, 2, 3], [16, 3], [16, 4], [4, 11], [11, 13], ["s0", 11]]
+    gm = graph_of(inputs, calls, [9])
+    for node in gm.graph.nodes:
+        yield f"{node.name} {module.products_of(node)}"
+    nodes, inner = list(gm.graph.nodes), graph_of([[4, 11], [11, 13]], [("mm", ["n0", "n1"], [4, 13])] * 2, [2])
+    for name in ("cond", "while_loop", "flex_attention", "flex_attention_backward"):
+        for arguments in (nodes[:4], [*nodes[:2], 3], [nodes[0], *nodes[:4]]):
+            node = gm.graph.call_function(own.higher(name), arguments)
+            first, second, third = (gm.graph.get_attr(one) for one in ("a.b", "c", "d"))
+            node.args = (*node.args, first, second, third)
+            vars(gm).update(
+                {
+                    "a": SimpleNamespace(b=inner),
+                    "c": graph_of([[4, 11], [11, 13]], [("mm", ["n0", "n1"], [4, 13])], [2]),
+                }
+            )
+            try:
+                yield f"{name} {module.products_of(node)}"
+            except KeyError:
+                yield f"{name} reads a graph"
+    op, wrapped = aten.mm.default, own.higher("with_effects")
+    for arguments, like in itertools.product(
+        ([op, nodes[6], nodes[7]], [nodes[0], op, nodes[6], nodes[7]], [op, own.Dtype("float32"), nodes[6], nodes[7]]),
+        ([4, 13], (None, [4, 13]), ([4, 13], None), None),
+    ):
+        node = gm.graph.call_function(wrapped, arguments)
+        node.meta["val"] = like_of(like)
+        yield str(module.products_of(node))
+    node = gm.graph.call_function(own.higher("auto"), [op])
+    node.kwargs = {
+        "_all_bases": [nodes[6], nodes[7]],
+        "_self_base_index": 0,
+        "mat2": nodes[7],
+        "_x": 1,
+        "_b_base_index": None,
+    }
+    node.meta["val"] = like_of([4, 13])
+    told: list[str] = []
+    kept = module.FORMULAS.get(aten.mm)
+    module.FORMULAS[aten.mm] = lambda *args, **kwargs: told.append(f"{args} {kwargs}") or 10
+    yield f"{module.products_of(node)} {told}"
+    module.FORMULAS.pop(aten.mm) if kept is None else module.FORMULAS.update({aten.mm: kept})
+
+
 TABLES = {
     one.__name__: one
-    for one in (sums_of_parts, joint_graphs, gradients_of_tables, foldings, pictures, layouts_of_kernels)
+    for one in (sums_of_parts, joint_graphs, gradients_of_tables, foldings, pictures, layouts_of_kernels, products)
 }
