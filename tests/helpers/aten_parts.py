@@ -685,6 +685,176 @@ def movements(front: Any) -> Iterator[str]:
                     yield f"{name} {given} {type(error).__name__}: {error}"
 
 
+CODES, WIDE = ("int8", [4, 8]), ("int64", [1])
+BYTE, WHOLE = own.Dtype("int8"), (-128, 127)
+OF_TENSOR, OF_CHANNEL = ("quantized_decomposed.{}_per_tensor.{}", "quantized_decomposed.{}_per_channel.default")
+# Calls by their inputs, arguments and results, with the places of the inputs that are known, in several ways.
+CALLED: tuple[tuple[Any, ...], ...] = (
+    *[
+        (
+            OF_TENSOR.format("quantize", "default"),
+            [[4, 8]],
+            ["n0", 0.5, zero, *ends, own.Dtype(kind)],
+            (kind, [4, 8]),
+            [[], [0]],
+        )
+        for zero, kind, ends in (
+            (0, "int8", WHOLE),
+            (3, "uint8", (0, 255)),
+            (-2, "int8", (-127, 127)),
+            (1, "uint8", (0, 127)),
+            (0, "int16", WHOLE),
+        )
+    ],
+    *[
+        (
+            OF_TENSOR.format("quantize", name),
+            [[4, 8], [1], WIDE, ("int64", [])],
+            ["n0", "n1", "n2", *ends, BYTE],
+            CODES,
+            [[], [1, 2], [1], [2], [1, 2, 3]],
+        )
+        for name, ends in (("tensor", WHOLE), ("tensor", ("n3", 127)), ("tensor", (-127, 126)))
+    ],
+    *[
+        (
+            OF_TENSOR.format("dequantize", "tensor"),
+            [(kind, [4, 8]), [1], (points, [1])],
+            ["n0", "n1", "n2", -128, 127, own.Dtype(kind)],
+            (made, [4, 8]),
+            [[], [1, 2], [0, 1, 2], [1]],
+        )
+        for kind, points, made in (
+            ("int8", "int64", "float32"),
+            ("uint8", "int32", "bfloat16"),
+            ("int8", "int8", "float32"),
+        )
+    ],
+    *[
+        (
+            OF_CHANNEL.format(name),
+            [first, [4], points],
+            ["n0", "n1", "n2" if points else None, axis, *ends, BYTE],
+            result,
+            [[], [1, 2], [1]],
+        )
+        for name, first, result in (("dequantize", CODES, [4, 8]),)
+        for points, axis, ends in ((("int64", [4]), 0, WHOLE), (None, 0, WHOLE), (("int64", [4]), -2, (-127, 127)))
+    ],
+    *[
+        (
+            "torchao.dequantize_affine.default",
+            [CODES if kind == "int8" else (kind, [4, 8]), scales, points],
+            ["n0", block, "n1", "n2" if points else None, BYTE, *ends],
+            (made, [4, 8]),
+            [[], [0, 1, 2], [0, 1], [1, 2]],
+        )
+        for block, scales, points, ends, kind, made in (
+            ([1, 4], [4, 2], ("int8", [4, 2]), (-8, 7), "int8", "float32"),
+            ([1, 4], [4, 2], ("float32", [4, 2]), (0, 15), "uint8", "bfloat16"),
+            ([1, 8], [4, 1], None, (-8, 8), "int8", "float32"),
+            ([1, 8], [4], ("int64", [4]), WHOLE, "int8", "float32"),
+            ([4, 8], [1], ("int64", [1]), WHOLE, "int8", "float32"),
+            ([2, 8], [2], None, WHOLE, "int8", "float32"),
+            ([4, 1], [8], ("int32", [8]), WHOLE, "int32", "bfloat16"),
+        )
+    ],
+    *[
+        (
+            "quantized_decomposed.choose_qparams.tensor",
+            [[4, 8]],
+            ["n0", *ends, 1e-5, own.Dtype(kind)],
+            (("float64", [1]), WIDE),
+            [[]],
+        )
+        for kind, ends in (("int8", WHOLE), ("uint8", (0, 255)), ("int8", (-127, 127)), ("int32", WHOLE))
+    ],
+    *[("aten._int_mm.default", [CODES, ("int8", [8, 3])], ["n0", "n1"], ("int32", [4, 3]), [[], [1], [0, 1]])],
+    *[
+        (
+            f"aten.{name}.default",
+            [[3, 4, 5], ("int64", [2]), ("int64", [2, 1]), values],
+            ["n0", places, "n3", add],
+            [3, 4, 5],
+            [[], [1, 2]],
+        )
+        for name in ("index_put",)
+        for places, values in (
+            (["n1"], [2, 4, 5]),
+            ([None, "n1"], [3, 2, 5]),
+            ([None, None, "n1"], []),
+            (["n1", "n2"], [2, 2, 5]),
+            (["n1", None, "n2"], [2, 2, 4]),
+            ([None, "n1", "n2"], [3, 2, 2]),
+            (["n1", "n1", "n1"], [2]),
+            ([None, "n1"], ("float64", [3, 2, 5])),
+        )
+        for add in (False, True)
+    ],
+    *[
+        (
+            "aten.index.Tensor",
+            [[3, 4, 5], ("int64", [2]), ("int64", [2, 1]), (kind, [3])],
+            ["n0", places],
+            shape,
+            [[], [1, 2], [0, 1, 2]],
+        )
+        for kind in ("bool",)
+        for places, shape in (
+            (["n1"], [2, 4, 5]),
+            ([None, "n1"], [3, 2, 5]),
+            (["n1", None, "n2"], [2, 2, 4]),
+            ([None, "n1", "n2"], [3, 2, 2]),
+            (["n1", "n2"], [2, 2, 5]),
+            (["n3"], [3, 4, 5]),
+            ([None, None, "n1"], [3, 4, 2]),
+            (["n1", "n1", "n1"], [2]),
+        )
+    ],
+    *[
+        (f"aten.{name}", [[3, 4], ("int64", [2, 4]), [2, 4]], ["n0", axis, "n1", *rest], [3, 4], [[], [1]])
+        for axis in (0, -1)
+        for name, rest in (
+            ("scatter.src", ["n2"]),
+            ("scatter.value", [2.0]),
+            ("scatter_add.default", ["n2"]),
+            ("gather.default", []),
+            *[("scatter_reduce.two", ["n2", kind, whole]) for kind in ("sum", "amax") for whole in (True, False)],
+        )
+    ],
+    *[
+        ("aten.masked_scatter.default", [[3, 4], ("bool", mask), kind], ["n0", "n1", "n2"], [3, 4], [[]])
+        for mask in ([3, 4], [4])
+        for kind in ([12], ("float64", [3, 4]))
+    ],
+)
+
+
+def calls(front: Any) -> Iterator[str]:
+    """Calls of one op each: of codes, and of places that tensors name."""
+    lowering = front["lowering"]
+    for name, inputs, places, result, known_of in CALLED:
+        gm = graph_of(inputs, [(name, places, result)], [len(inputs)])
+        nodes = [*gm.graph.nodes]
+        metas, call = {node: node.meta.get("val") for node in nodes}, nodes[len(inputs)]
+        first = gm.graph.call_function(own.operator.getitem, [call, 0])
+        metas[first] = metas[call][0] if type(metas[call]) is tuple else None
+        ends = [first] if type(metas[call]) is tuple else [call]
+        for known in known_of:
+            read = [nodes[one] for one in known if metas[nodes[one]] is not None]
+            arrays = {
+                node: np.arange(metas[node].numel()).reshape(metas[node].shape).astype(metas[node].dtype.numpy)
+                for node in read
+            }
+            sources = [node for node in call.all_input_nodes if node not in arrays]
+            try:
+                yield from lines_of(
+                    lowering.lower_graph([call, *(ends if ends != [call] else [])], sources, ends, arrays, metas).graph
+                )
+            except Exception as error:
+                yield f"{name} {places} {known} {type(error).__name__}"
+
+
 def lines(name: str, front: Any) -> list[str]:
     """The lines of one of ``PARTS``.
 
@@ -701,7 +871,7 @@ PARTS = {
         one.__name__: one
         for one in (
             options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-            exports, judged, movements,
+            exports, judged, movements, calls,
         )
     },
     **TABLES,

@@ -17,7 +17,8 @@ def sized(value: Any) -> Any:
     """A shape whose texts are sizes of PyTorch."""
     if type(value) in (list, tuple):
         return type(value)(sized(one) for one in value)
-    return own.SymInt(value, eval(value, NOW)) if type(value) is str else value
+    is_size = type(value) is str and any(name in value for name in NOW)
+    return own.SymInt(value, eval(value, NOW)) if is_size else value
 
 
 def like_of(stated: Any) -> Any:
