@@ -827,6 +827,44 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         for mask in ([3, 4], [4])
         for kind in ([12], ("float64", [3, 4]))
     ],
+    *[
+        (
+            "aten._embedding_bag_forward_only.default",
+            [[9, 4], ("int64", [6]), ("int64", [3]), [6]],
+            ["n0", "n1", "n2", False, mode, False, "n3" if weighted else None, last, padding],
+            ([3 - last, 4], ("int64", [6]), ("int64", [3]), ("int64", [3])),
+            [[]],
+        )
+        for mode, weighted, last, padding in (
+            *((0, False, False, -1), (0, True, False, -1), (1, False, True, -1), (2, False, False, -1)),
+            *((0, False, False, 0), (None, False, False, 2), (2, True, True, None)),
+        )
+    ],
+    *[
+        ("aten.histc.default", [(kind, [2, 5])], ["n0", 4, low, high], (kind, [4]), [[]])
+        for kind, low, high in (("float32", 0, 2), ("bfloat16", -1, 3), ("float32", 0, 0))
+    ],
+    *[
+        ("aten.diagonal.default", [[2, 3, 4]], ["n0", offset, first, second], [*rest, size], [[], [0]])
+        for offset, first, second, rest, size in (
+            *(
+                (0, 0, 1, [4], 2),
+                (1, -1, 0, [3], 1),
+                (-1, 1, 2, [2], 2),
+                (2, 1, -1, [2], 2),
+                (None, None, None, [4], 2),
+            ),
+        )
+    ],
+    *[
+        ("aten._grouped_mm.default", [rows, matrices, ("int32", [3]), [5]], ["n0", "n1", ends, bias], result, [[]])
+        for rows, matrices, ends, bias, result in (
+            ([6, 4], [3, 4, 5], "n2", None, [6, 5]),
+            ([3, 6, 4], [3, 4, 5], None, None, [3, 6, 5]),
+            ([6, 4], [4, 5], "n2", None, [3, 6, 5]),
+            ([6, 4], [3, 4, 5], "n2", "n3", [6, 5]),
+        )
+    ],
 )
 
 
