@@ -75,8 +75,9 @@ def with_sinks(graph: Lowered, softmax: Step) -> _Sinks | None:
         largest = only_maker(graph, most)
         rank = len(graph.values[whole].shape)
         is_largest = largest is not None and largest.kind == "ReduceMax" and largest.library_part is not None
-        if largest is None or not is_largest or largest.inputs != (whole,) or whole in graph.returned:
+        if not is_largest or largest.inputs != (whole,) or whole in graph.returned:  # type: ignore[union-attr]
             return None
+        assert largest is not None
         axes = [int(axis) % rank for axis in largest.attrs["axes"]]  # type: ignore[union-attr]
         if (
             axes != [rank - 1]
@@ -156,7 +157,7 @@ class Scores:
             number, operand = maker.inputs
             if only_maker(graph, number) is None or graph.values[number].shape != shape:
                 number, operand = operand, number
-            if len(graph.values[operand].shape) <= len(shape) and graph.values[number].shape == shape:
+            if graph.values[number].shape == shape:
                 self._take(maker, number, operand)
         elif maker.kind in ("Where", "Select"):
             condition, *ends = maker.inputs
@@ -178,8 +179,7 @@ class Scores:
             return self._take(maker, number)
         if maker.kind == "Multiply" and is_plain(graph, maker, 2) and self.factor is None:
             for number, operand in (maker.inputs, maker.inputs[::-1]):
-                is_factor = len(graph.values[operand].shape) == 0 and graph.values[operand].constant is None
-                if is_factor and graph.values[number].shape == graph.values[maker.outputs[0]].shape:
+                if not graph.values[operand].shape and graph.values[operand].constant is None:
                     self.factor = operand
                     return self._take(maker, number)
         if (

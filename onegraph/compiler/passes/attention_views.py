@@ -57,12 +57,13 @@ def _shared(graph: Lowered, heads: int) -> tuple[int, int]:
     joined = graph.maker(heads)
     wide = graph.maker(joined.inputs[0]) if joined is not None and joined.kind == "StaticReshape" else None
     apart = graph.maker(wide.inputs[0]) if wide is not None and wide.kind in ("Expand", "Tile") else None
-    if wide is None or apart is None or apart.kind not in ("StaticReshape", "Unsqueeze"):
+    if apart is None or apart.kind not in ("StaticReshape", "Unsqueeze"):
         return heads, 1
+    assert wide is not None
     own, before, after, shape = (
         graph.values[number].shape for number in (apart.inputs[0], wide.inputs[0], wide.outputs[0], heads)
     )
-    if len(own) != 4 or len(after) != 5 or before != (*own[:2], 1, *own[2:]):
+    if len(after) != 5 or before != (*own[:2], 1, *own[2:]):
         return heads, 1
     count = after[2]
     is_whole = after == (*own[:2], count, *own[2:]) and shape == (own[0], own[1] * count, *own[2:])
@@ -92,7 +93,7 @@ def before_joining(graph: Lowered, value: int) -> int | None:
     if maker is None or maker.kind not in ("Unsqueeze", "StaticReshape"):
         return None
     source, target = graph.values[maker.inputs[0]], graph.values[value]
-    return source.id if source.shape == joined_shape(target.shape) and source.dtype is target.dtype else None
+    return source.id if source.shape == joined_shape(target.shape) else None
 
 
 def _reshaped(edit: Edit, step: Step, source: int, target: int) -> Step:

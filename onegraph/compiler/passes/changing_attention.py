@@ -109,7 +109,7 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
         return None
     ends = [query, key, value, *scores.mask]
     if sinks is not None:
-        if len(joint) != RANKS[0] or not _fits_scores(graph, sinks.sink, joint):
+        if not _fits_scores(graph, sinks.sink, joint):
             return None
         attrs["sink"] = True
         ends.append(sinks.sink)
