@@ -623,6 +623,7 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_calls,
     drawn_edits,
     drawn_files,
+    drawn_fusions,
     drawn_loops,
     drawn_numbers,
     drawn_quantization,
