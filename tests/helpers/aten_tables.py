@@ -470,7 +470,42 @@ def products(front: Any) -> Iterator[str]:
     module.FORMULAS.pop(aten.mm) if kept is None else module.FORMULAS.update({aten.mm: kept})
 
 
+def types_of_norms(front: Any) -> Iterator[str]:
+    """The data types and the orders of axes of normalizations."""
+    change, image, last = front["true_types"].with_true_types, [2, 3, 4, 4], [48, 1, 12, 3]
+    kinds = (("bfloat16", "float32"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float16", "float32"))
+    for (kind, weights), steps in itertools.product(kinds, (None, last, [16, 32, 4, 1])):
+        source = (kind, image) if steps is None else (kind, image, steps)
+        inputs = [source, (weights, [3]), (kind, [3])]
+        results = ((kind, image), *[(kind, [3])] * 4, ("uint8", [0]), (kind, [3]))
+        norms: list[Any] = [
+            ("native_layer_norm", ["n0", [3], "n1", "n1", 1e-5], results[:3]),
+            ("native_layer_norm", ["n0", [3], None, None, 1e-5], results[:3]),
+            ("native_group_norm", ["n0", "n1", "n1", 2, 3, 16, 1, 1e-5], results[:3]),
+            ("_native_batch_norm_legit_functional", ["n0", "n1", "n1", "n1", "n2", True, 0.1, 1e-5], results[:5]),
+            ("aten._native_batch_norm_legit.no_stats", ["n0", "n1", "n2", True, 0.1, 1e-5], results[:3]),
+            ("_batch_norm_with_update_functional", ["n0", "n1", "n1", "n2", "n2", 0.1, 1e-5], results),
+            ("_native_batch_norm_legit_no_training", ["n0", "n1", "n1", "n1", "n1", 0.1, 1e-5], results[:3]),
+            ("im2col", ["n0", [2, 2], [1, 1], [0, 0], [1, 1]], (kind, [2, 12, 9], [1, 2, 24])),
+        ]
+        for norm in norms:
+            calls = [norm]
+            if type(norm[2][0]) is tuple:
+                calls += [("getitem", ["n3", place], norm[2][place]) for place in range(len(norm[2]))]
+            calls.append(("aten.neg.default", [f"n{4 if len(calls) > 1 else 3}"], (kind, image)))
+            yield from changed(change, graph_of(inputs, calls, [2 + len(calls)]))
+
+
 TABLES = {
     one.__name__: one
-    for one in (sums_of_parts, joint_graphs, gradients_of_tables, foldings, pictures, layouts_of_kernels, products)
+    for one in (
+        sums_of_parts,
+        joint_graphs,
+        gradients_of_tables,
+        foldings,
+        pictures,
+        layouts_of_kernels,
+        products,
+        types_of_norms,
+    )
 }
