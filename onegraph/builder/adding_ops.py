@@ -144,10 +144,10 @@ class OpAdding(GraphTensors):
             else:
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
         if sign == "**" and tensors[0].dtype is not tensors[1].dtype:  # Pow of ONNX would cut the power to an integer
-            operand = tensors[tensors[0] is like]
-            fix = f"g.cast(tensor, dtype=...) converts {operand.dtype}"
+            exponent = tensors[tensors[0] is like]
+            fix = f"g.cast(tensor, dtype=...) converts {exponent.dtype}"
             raise ArgumentError(
-                f"{kind}: {operand.name} is {operand.dtype}; expected {like.dtype}, as {like.name} is; {fix}"
+                f"{kind}: {exponent.name} is {exponent.dtype}; expected {like.dtype}, as {like.name} is; {fix}"
             )
         if sign == "//":
             return add_floor_of_quotient(self.op, *tensors)
