@@ -75,6 +75,7 @@ def scaled(draw: Draw) -> None:
     infinite = np.isfinite(result) & (np.abs(result) > 3e38)  # in f32
     for one in wide:
         infinite = infinite | (np.isfinite(one) & (np.abs(one) > 3e38))
+        infinite = infinite | ((one != 0) & (np.abs(one) < 2.0**-149) & ~np.isfinite(result))  # 0 in f32
     if kind == np.float32:
         check_near(found, result, error, draw, but=infinite)
         return
