@@ -43,9 +43,9 @@ from .wider_graphs import wider
 OTHER = ("opset.errata", "opset.fusion_graphs", "opset.editions.legacy", "opset.editions.registry", "rules.table")
 OTHER = (*OTHER, "opset.signature", "opset.newer", "opset.editions.changes", "host.types")
 # Modules of files, and of pages that take long.
-OTHER = (*OTHER, "onnx.load", "onnx.save", "onnx.deferred", "onnx.storage", "onnx.again", "builder.stubs", "builder.op_site")
-ROOMS = ("lowering", "opset", "transform", "inference", "training", "gradient")
-ROOMS = (*ROOMS, "frontends.onnx", "builder", "checker", "judging")
+OTHER = (*OTHER, "onnx.load", "onnx.save", "onnx.deferred", "onnx.storage", "onnx.again", "builder.stubs", "op_site")
+ROOMS = ("lowering", "opset", "transform", "inference", "training", "gradient", "frontends.onnx", "builder", "checker")
+ROOMS = (*ROOMS, "judging")
 SHAPED = (DataType.f32,) * 6 + tuple(map(DataType, ("f16", "bf16", "s8", "u8", "s32", "s64", "boolean", "float64")))
 # By the name of a parameter or a field.
 WORDS_OF: dict[str, tuple[str, ...]] = {
