@@ -18,9 +18,9 @@ def resize(node: Node, coordinates: str = "half_pixel", nearest: str = "round_pr
     dims = [shape[axis] for axis in axes]
     scales, sizes, crop = node.settled(2), node.integers(3), node.settled(1)
     wanted = ("scale", scales, len(axes)) if sizes is None else ("size", sizes, len(axes))
-    for name, given, count in (wanted, ("bound", crop, 2 * len(axes))):
-        if given is not None and len(given) != count and (name != "bound" or len(given)):
-            raise node.invalid(counted(len(given), name), f"{count} for {counted(len(axes), 'axis')}")
+    for name, numbers, count in (wanted, ("bound", crop, 2 * len(axes))):
+        if numbers is not None and len(numbers) != count and (name != "bound" or len(numbers)):
+            raise node.invalid(counted(len(numbers), name), f"{count} for {counted(len(axes), 'axis')}")
     if sizes is not None:
         open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
         if open_:
