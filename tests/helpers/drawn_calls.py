@@ -46,6 +46,7 @@ OTHER = (*OTHER, "opset.signature", "opset.newer", "opset.editions.changes", "ho
 OTHER = (*OTHER, "onnx.load", "onnx.save", "onnx.deferred", "onnx.storage", "onnx.again", "builder.stubs", "op_site")
 ROOMS = ("lowering", "opset", "transform", "inference", "training", "gradient", "frontends.onnx", "builder", "checker")
 ROOMS = (*ROOMS, "judging")
+OF_MACHINE = ("_isa_of_this_cpu",)  # what they return is another one on other machines
 SHAPED = (DataType.f32,) * 6 + tuple(map(DataType, ("f16", "bf16", "s8", "u8", "s32", "s64", "boolean", "float64")))
 # By the name of a parameter or a field.
 WORDS_OF: dict[str, tuple[str, ...]] = {
@@ -460,7 +461,8 @@ def functions() -> dict[str, Callable[..., Any]]:
             if any(other in one.name for other in OTHER):
                 continue
             for name, function in sorted(vars(module).items()):
-                if inspect.isfunction(function) and function.__module__ == module.__name__ and can_call(function):
+                is_own = inspect.isfunction(function) and function.__module__ == module.__name__
+                if is_own and name not in OF_MACHINE and can_call(function):
                     found[f"{one.name.removeprefix('onegraph.')}.{name}"] = function
     return found
 
