@@ -160,7 +160,7 @@ def executables_are_collected_while_they_run():
     gc.freeze()  # the garbage collector examines mostly objects from here
 
     def work():
-        for _ in range(times(500, 6)):
+        for _ in range(times(500, 3)):
             graph, w = network(64)
             assert right(graph.compile()(x), x, w)
             run = graph.compile().bind(x=x)
@@ -679,7 +679,7 @@ def graph_is_partitioned_while_threads_compile():
 
     def make():
         try:
-            for _ in range(times(5000, 12)):
+            for _ in range(times(5000, 6)):
                 for partition in partitions:
                     partition.compile()
         finally:
