@@ -9,13 +9,12 @@ from onegraph.errors import LibraryRuntimeError
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.movement import cast
 from onegraph.opset.dtypes import OF_NUMPY
+from tests.drawn.generators.elements import FLOATS, INTEGERS, NUMBERS, ONE_OPERAND
+from tests.drawn.generators.elements import OPS as KNOWN
 from tests.helpers.kernels import run
 
 pytestmark = pytest.mark.library
 TESTED_KERNELS = ("elements",)
-INTEGERS = ("s8", "u8", "int16", "uint16", "s32", "uint32", "s64", "uint64")
-FLOATS = ("f32", "float64")
-NUMBERS = (*INTEGERS, *FLOATS)
 CAST = ("s8", "u8", "s32", "s64", "f32", "boolean")  # data types that a graph of a user has
 
 
@@ -29,49 +28,7 @@ def quotient(first, second):
     return np.array(wrapped, np.uint64).reshape(np.broadcast(first, second).shape).astype(first.dtype)
 
 
-OPS = {
-    "Add": (np.add, NUMBERS),
-    "Subtract": (np.subtract, NUMBERS),
-    "Multiply": (np.multiply, NUMBERS),
-    "Maximum": (np.maximum, NUMBERS),
-    "Minimum": (np.minimum, NUMBERS),
-    "Negative": (np.negative, NUMBERS),
-    "Divide": (quotient, NUMBERS),
-    "Mod": (np.mod, NUMBERS),
-    "Abs": (np.abs, NUMBERS),
-    "Sign": (np.sign, NUMBERS),
-    "Floor": (np.floor, FLOATS),
-    "Ceil": (np.ceil, FLOATS),
-    "Round": (np.rint, FLOATS),
-    "Sqrt": (np.sqrt, FLOATS),
-    "Sin": (lambda x: np.sin(x.astype(np.float64)).astype(np.float32), ("f32",)),
-    "Cos": (lambda x: np.cos(x.astype(np.float64)).astype(np.float32), ("f32",)),
-    "BitwiseAnd": (np.bitwise_and, INTEGERS),
-    "BitwiseOr": (np.bitwise_or, INTEGERS),
-    "BitwiseXor": (np.bitwise_xor, INTEGERS),
-    "BitwiseNot": (np.invert, INTEGERS),
-    "ShiftLeft": (np.left_shift, INTEGERS),
-    "ShiftRight": (np.right_shift, INTEGERS),
-    "IsNaN": (np.isnan, FLOATS),
-    "IsInf": (np.isinf, FLOATS),
-    "Equal": (np.equal, NUMBERS),
-    "Greater": (np.greater, NUMBERS),
-    "GreaterEqual": (np.greater_equal, NUMBERS),
-    "Less": (np.less, NUMBERS),
-    "LessEqual": (np.less_equal, NUMBERS),
-    "And": (np.logical_and, ("boolean",)),
-    "Or": (np.logical_or, ("boolean",)),
-    "Xor": (np.logical_xor, ("boolean",)),
-    "Not": (np.logical_not, ("boolean",)),
-    "Where": (np.where, (*NUMBERS, "boolean")),
-    "Cast": (None, (*NUMBERS, "boolean")),
-}
-
-
-ONE_OPERAND = (
-    *("Negative", "Not", "Cast", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "IsNaN", "IsInf", "BitwiseNot"),
-    *("Sin", "Cos"),
-)
+OPS = {**KNOWN, "Divide": (quotient, NUMBERS), "Cast": (None, (*NUMBERS, "boolean"))}
 
 
 def numbers(dtype, *shape):
