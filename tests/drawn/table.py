@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from onegraph.capi.settings import has_vnni
+
 from . import generators
 from .entry import CASES, GRAPHS, Generator
 
 for _module in pkgutil.iter_modules(generators.__path__):
     importlib.import_module(f"{generators.__name__}.{_module.name}")
 
-GENERATORS = {name: Generator(name, case, GRAPHS.get(name)) for name, case in sorted(CASES.items())}
 # Kernels of which no graph need be drawn, and why.
 NO_GRAPH = {
     **dict.fromkeys(("add", "look_up", "multiply", "rescale"), "tests/compiler/test_codes.py compiles steps of codes"),
@@ -22,4 +23,9 @@ NO_GRAPH = {
     "cast": "other kernels' graphs cast",
     "log_softmax_gradient": "its rows are too many for a drawn graph: see tests/compiler/test_label_gradients.py",
     "written_sizes": "its graphs are those of ONNX: see tests/kernels/test_written_sizes.py",
+}
+if not has_vnni():
+    NO_GRAPH |= dict.fromkeys(("code_matrices", "code_product"), "codes are multiplied as f32 on a CPU without VNNI")
+GENERATORS = {
+    name: Generator(name, case, None if name in NO_GRAPH else GRAPHS.get(name)) for name, case in sorted(CASES.items())
 }
