@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from onegraph.capi.settings import has_vnni
+from onegraph.capi.settings import has_avx2, has_vnni
 
 from . import generators
 from .entry import CASES, GRAPHS, Generator
@@ -24,6 +24,9 @@ NO_GRAPH = {
     "log_softmax_gradient": "its rows are too many for a drawn graph: see tests/compiler/test_label_gradients.py",
     "written_sizes": "its graphs are those of ONNX: see tests/kernels/test_written_sizes.py",
 }
+if not has_avx2():
+    panels = ("panel_convolution", "panel_matrices", "panel_product")
+    NO_GRAPH |= dict.fromkeys(panels, "weights do not become panels on a CPU without AVX2")
 if not has_vnni():
     NO_GRAPH |= dict.fromkeys(("code_matrices", "code_product"), "codes are multiplied as f32 on a CPU without VNNI")
 GENERATORS = {

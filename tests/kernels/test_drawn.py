@@ -1,14 +1,21 @@
 """Some drawn uses of each kernel of the package; ``make kernels`` runs many."""
 
+import hashlib
+import json
+import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 from conftest import SANITIZED, draws
 
+from onegraph.capi import get_cpu_isa
 from onegraph.compiler.kernels.native import registered
+from onegraph.faults.cpus import ISA_NAMES
 from tests.drawn import draw
-from tests.drawn.__main__ import judge, table
+from tests.drawn.__main__ import ROOT, judge, table
+from tests.drawn.entry import CASES
 from tests.drawn.table import GENERATORS, NO_GRAPH
 
 pytestmark = pytest.mark.library
@@ -63,3 +70,43 @@ def test_a_use_that_ends_its_process_is_a_finding(tmp_path, monkeypatch):
     assert found.findings == ["relu 3: the process ends: signal 11"]
     assert (found.cases, found.paths) == (9, {"plain": 6})
     assert table({"relu": found}).splitlines()[1].split() == ["relu", "9", "0", "1", "plain", "6"]
+
+
+CAPS = {"SSE41": 0, "AVX2": 1, "AVX512_CORE": 2}  # each with the number ``level`` of its instructions
+
+
+def bits_of(kernel, level):
+    """Digests of what a kernel computes, of which sums depend on the instructions."""
+    found = []
+
+    class Recorded(draw.Draw):
+        def run_kernel(self, compiled, *arrays, results=1, any_threads=True):
+            super().run_kernel(compiled, *arrays, results=results, any_threads=any_threads)
+            found.append(hashlib.sha256(arrays[-results].tobytes()).hexdigest())
+
+    for seed in range(12):
+        use = Recorded(kernel, seed)
+        use.level = level
+        with np.errstate(all="ignore"):
+            CASES[kernel](use)
+    return found
+
+
+def bits_with_cap(cap):
+    code = """import json
+from tests.kernels.test_drawn import bits_of
+print(json.dumps([bits_of("recurrence", 4), bits_of("tanh", 4)]))"""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "ONEDNN_MAX_CPU_ISA": cap}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_kernels_obey_the_limit_of_the_library(cap):
+    if ISA_NAMES.index(get_cpu_isa()) <= ISA_NAMES.index(cap.lower()):
+        pytest.skip(f"this process has no instructions beyond {cap}")
+    sums, tangents = bits_with_cap(cap)
+    assert sums == bits_of("recurrence", CAPS[cap]) != bits_of("recurrence", 4 if cap != "AVX512_CORE" else 1)
+    if cap == "SSE41":
+        assert tangents != bits_of("tanh", 4)  # the kernel has no number ``level``

@@ -14,7 +14,7 @@ from tests.helpers.pass_graphs import code_products
 
 from ..draw import Draw
 from ..entry import draws
-from .windows import Window, drawn_windows, reach_of
+from .windows import Window, drawn_windows, summed
 
 f32 = np.float32
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0)
@@ -132,18 +132,14 @@ def code_product(draw: Draw) -> None:
         groups=groups, axes=axes, zero=0 if dynamic else zero, zeros=has_zeros, dynamic=dynamic,
         steps=[*numbers, *words], **tail
     )  # fmt: skip
-    wide, total = src.astype(np.int64) - zero, np.zeros((*dst_shape, groups, columns), np.int64)
-    own = (weights - zeros.reshape(groups, *[1] * (axes + 1), columns)).astype(np.int64)
-    by_group = wide.reshape(*src_shape, groups, channels)
-    if not axes:
-        total += np.einsum("...gc,gco->...go", by_group, own)
-    else:
-        reach = [[*reach_of(n, m, window)] for n, m, window in zip(size, results, windows, strict=True)]
-        for tap in np.ndindex(*taps):
-            chosen = [reach[axis][number] for axis, number in enumerate(tap)]
-            to_places = np.ix_(range(src_shape[0]), *(place for place, _ in chosen))
-            at_places = np.ix_(range(src_shape[0]), *(place for _, place in chosen))
-            total[to_places] += np.einsum("...gc,gco->...go", by_group[at_places], own[(slice(None), *tap)])
+    wide, own = (
+        src.astype(np.float64) - zero,
+        weights - zeros.reshape(groups, *[1] * (axes + 1), columns).astype(np.float64),
+    )
+    ordered = np.moveaxis(own, 0, -2).reshape(*taps, channels, groups * columns)
+    if not axes:  # all axes but the last one are rows
+        wide, dst_shape = wide.reshape(-1, channels), [wide[..., 0].size]
+    total = summed("narrow", wide, np.empty((*dst_shape, groups * columns)), ordered, windows, groups)  # exact
     wanted = total.reshape(shape).astype(f32) * scales
     check(found, after_steps(wanted, words, operands, tail, to), str(draw))
 

@@ -54,14 +54,17 @@ class Forest:
             self.nodes.append((draw.between(0, features - 1), limit, 1 + mode, draw.flag(missing), *ends))
         return len(self.nodes) - 1
 
-    def leaf(self, row: Array, number: int) -> int:
-        """The number of the leaf at which the walk of a row ends."""
-        trees = self.trees
-        while trees.comparison[number]:
-            x, limit = row[trees.feature[number]], trees.threshold[number]
-            goes = HOLDS[trees.comparison[number] - 1](x, limit) or (np.isnan(x) and trees.missing[number])
-            number = int((trees.holds if goes else trees.fails)[number])
-        return int(trees.holds[number])
+    def leaves_of(self, rows: Array, root: int) -> Array:
+        """The numbers of the leaves at which the walks of rows from a root end."""
+        trees, numbers, each = self.trees, np.full(len(rows), root), np.arange(len(rows))
+        while trees.comparison[numbers].any():
+            x, limits, heads = rows[each, trees.feature[numbers]], trees.threshold[numbers], trees.comparison[numbers]
+            goes = np.isnan(x) & trees.missing[numbers]
+            for place, holds in enumerate(HOLDS):
+                goes |= (heads == place + 1) & holds(x, limits)
+            numbers = np.where(heads == 0, numbers, np.where(goes, trees.holds[numbers], trees.fails[numbers]))
+        found: Array = trees.holds[numbers]
+        return found
 
 
 @draws("trees")
@@ -102,14 +105,15 @@ def trees(draw: Draw) -> None:
     draw.run(src, table, roots, weights, *further, found, **numbers)
     wanted, sizes_of, is_met = (np.zeros((rows, targets), kind) for kind in (np.float64, np.float64, np.bool_))
     combine = {"minimum": np.minimum, "maximum": np.maximum}.get(aggregate, np.add)
-    for row in range(rows):
-        for root in forest.roots:
-            leaf = forest.leaf(src[row], root)
-            for place in range(starts[leaf], starts[leaf + 1]):
-                at, weight = (row, columns[place] if has_targets else 0), float(weights[place])
-                wanted[at] = combine(wanted[at], weight) if is_met[at] else weight
-                is_met[at] = True
-                sizes_of[at] += abs(weight) if np.isfinite(weight) else 0
+    for root in forest.roots:
+        leaves = forest.leaves_of(src, root)
+        for turn in range(int(sizes[leaves].max())):
+            some = np.flatnonzero(sizes[leaves] > turn)
+            places = starts[leaves[some]] + turn
+            at, own = (some, columns[places] if has_targets else 0), weights[places].astype(np.float64)
+            wanted[at] = np.where(is_met[at], combine(wanted[at], own), own)
+            is_met[at] = True
+            sizes_of[at] += np.where(np.isfinite(own), np.abs(own), 0)
     wanted[~is_met] = np.nan if absent else 0
     if aggregate == "average":
         wanted, sizes_of = wanted / len(roots), sizes_of / len(roots)

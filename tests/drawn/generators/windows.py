@@ -47,12 +47,19 @@ def drawn_windows(draw: Draw, size: Sequence[int], most: int = 4) -> list[Window
     return made
 
 
-def reach_of(size: int, results: int, window: Window) -> Iterator[tuple[Array, Array]]:
+def reach_of(size: int, results: int, window: Window) -> Iterator[tuple[slice, slice]]:
     """For each tap the places of the result whose element lies in an axis, and the places of these elements."""
     for tap in range(window.taps):
-        at = np.arange(results) * window.stride + tap * window.step - window.begin
-        inside = (at >= 0) & (at < size)
-        yield np.flatnonzero(inside), at[inside]
+        first = tap * window.step - window.begin
+        low = max(0, -(first // window.stride))
+        high = max(low, min(results, -((first - size) // window.stride)))
+        at = first + low * window.stride
+        yield slice(low, high), slice(at, at + (high - low) * window.stride, window.stride)
+
+
+def by_group(array: Array, groups: int) -> Array:
+    """The groups of channels first."""
+    return np.ascontiguousarray(np.moveaxis(array.reshape(*array.shape[:-1], groups, -1), -2, 0))
 
 
 def summed(of: str, wide: Array, narrow: Array, weights: Array, windows: Sequence[Window], groups: int) -> Array:
@@ -60,27 +67,27 @@ def summed(of: str, wide: Array, narrow: Array, weights: Array, windows: Sequenc
 
     Images are (images, axes ..., channels), and weights (axes ..., channels of wide in a group, channels of narrow).
     """
-    sides = {"wide": wide, "narrow": narrow, "weights": weights}
-    found = np.zeros(sides[of].shape)
-    inner, outer = wide.shape[-1] // groups, narrow.shape[-1] // groups
+    sides = {
+        name: by_group(array, groups) for name, array in (("wide", wide), ("narrow", narrow), ("weights", weights))
+    }
+    found = sides[of] = np.zeros(sides[of].shape)
     reach = [
         [*reach_of(n, m, window)] for n, m, window in zip(wide.shape[1:-1], narrow.shape[1:-1], windows, strict=True)
     ]
-    images = range(len(wide))
+    every = slice(None)
     for tap in np.ndindex(*weights.shape[:-2]):
         chosen = [reach[axis][number] for axis, number in enumerate(tap)]
-        for group in range(groups):
-            ins, outs = (range(group * n, (group + 1) * n) for n in (inner, outer))
-            at = np.ix_(images, *(place for _, place in chosen), ins)
-            to = np.ix_(images, *(place for place, _ in chosen), outs)
-            own = (*tap, slice(None), slice(outs.start, outs.stop))
-            if of == "narrow":
-                found[to] += wide[at] @ weights[own]
-            elif of == "wide":
-                found[at] += narrow[to] @ weights[own].T
-            else:
-                found[own] += wide[at].reshape(-1, inner).T @ narrow[to].reshape(-1, outer)
-    return found
+        at, to = ((every, every, *(pair[side] for pair in chosen)) for side in (1, 0))
+        ins, outs, own = sides["wide"][at], sides["narrow"][to], sides["weights"][(every, *tap)]
+        rows, columns = (part.reshape(groups, -1, part.shape[-1]) for part in (ins, outs))
+        if of == "narrow":
+            found[to] += (rows @ own).reshape(outs.shape)
+        elif of == "wide":
+            found[at] += (columns @ own.swapaxes(1, 2)).reshape(ins.shape)
+        else:
+            found[(every, *tap)] += rows.swapaxes(1, 2) @ columns
+    whole: Array = np.moveaxis(found, 0, -2)
+    return whole.reshape(*whole.shape[:-2], -1)
 
 
 @draws("panel_convolution")

@@ -25,7 +25,7 @@ enum { ZERO_0, SCALE_0, ZERO_1, SCALE_1, FACTOR, ZERO, LOW, HIGH };
 #define ONEGRAPH_VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
 
 bool has_vbmi() {
-    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vbmi");
+    static const bool found = has_vnni() && __builtin_cpu_supports("avx512vbmi");
     return found;
 }
 

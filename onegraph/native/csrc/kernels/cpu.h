@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "oneapi/dnnl/dnnl.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -25,31 +27,52 @@ namespace onegraph {
 #define ONEGRAPH_AVX2 __attribute__((target("avx2,f16c,fma")))
 #define ONEGRAPH_AVX512 __attribute__((target("fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
 
-inline bool has_avx2() {
+inline bool cpu_has_avx2() {
     unsigned a, b, c = 0, d;
-    static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-            && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+inline bool cpu_has_avx512() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
+            && __builtin_cpu_supports("avx512dq");
+}
+
+// Whether the library may use instructions, which ONEDNN_MAX_CPU_ISA limits, and dnnl_set_max_cpu_isa before the first question.
+// A set has the bits of those that are part of it.
+inline bool may_use(dnnl_cpu_isa_t instructions) {
+    return (dnnl_get_effective_cpu_isa() & instructions) == instructions;
+}
+
+inline bool has_avx2() {
+    static const bool found = cpu_has_avx2() && may_use(dnnl_cpu_isa_avx2);
     return found;
 }
 
 inline bool has_avx512() {
-    static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    static const bool found = has_avx2() && cpu_has_avx512() && may_use(dnnl_cpu_isa_avx512_core);
     return found;
 }
 
 inline bool has_bf16() {
-    static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16");
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512bf16") && may_use(dnnl_cpu_isa_avx512_core_bf16);
     return found;
 }
 
 inline bool has_vnni() {
-    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vnni");
+    static const bool found = has_avx512() && __builtin_cpu_supports("avx512vnni") && may_use(dnnl_cpu_isa_avx512_core_vnni);
     return found;
 }
 #else
 #define ONEGRAPH_AVX2
 #define ONEGRAPH_AVX512
+
+inline bool cpu_has_avx2() {
+    return false;
+}
+
+inline bool cpu_has_avx512() {
+    return false;
+}
 
 inline bool has_avx2() {
     return false;

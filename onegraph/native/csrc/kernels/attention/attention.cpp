@@ -37,13 +37,6 @@ private:
     char *memory_;
 };
 
-#if defined(__x86_64__)
-bool has_fma() {
-    static const bool found = has_avx2() && __builtin_cpu_supports("fma");
-    return found;
-}
-#endif
-
 bool is_code(dnnl_data_type_t type) {
     return type == dnnl_s8 || type == dnnl_u8;
 }
@@ -54,7 +47,7 @@ const AttentionTiles &tiles_for(dnnl_data_type_t type, int level) {
     if (type == dnnl_bf16 && level > 3 && has_tiles()) return AMX_TILES;
     if (type == dnnl_bf16 && level > 2 && has_bf16()) return BF16_TILES;
     if (level > 1 && has_avx512()) return AVX512_TILES;
-    if (level > 0 && has_fma()) return AVX2_TILES;
+    if (level > 0 && has_avx2()) return AVX2_TILES;
 #endif
     return PORTABLE_TILES;
 }
