@@ -240,49 +240,79 @@ def attention_gradient(draw: Draw) -> None:
         array[~np.isfinite(array.astype(np.float32))] = 1
     mask = drawn_mask(draw, (batch, heads, queries, use.key.shape[2]), False) if draw.flag(0.4) else None
     numbers["mask"] = mask is not None
+    grad = draw.mild((batch, heads, queries, use.value.shape[3]), use.dtype)
+    place, special = -1, [use.query, use.key, use.value, grad]
+    if draw.flag(0.2):  # one number is not finite
+        place = draw.between(0, 3)
+        at_special = tuple(draw.between(0, dim - 1) for dim in special[place].shape)
+        special[place][at_special] = draw.of([np.nan, np.inf, -np.inf])
     at, value = scores_of(use, mask, None), of_heads(use.value, use.group)
     most = at.scores.max(-1, keepdims=True, initial=-np.inf)
-    powers = np.exp(at.scores - np.where(np.isfinite(most), most, 0))
+    powers = np.exp(at.scores - np.where(np.isneginf(most), 0, most))
     total = powers.sum(-1, keepdims=True)
-    exact = powers / np.where(total > 0, total, 1) @ value
-    dst = exact.astype(TYPES[use.dtype])
-    logsumexp = (np.log(total) + np.where(np.isfinite(most), most, 0))[..., 0].astype(np.float32)
-    grad = draw.mild(dst.shape, use.dtype)
+    dst = (powers / np.where(total == 0, 1, total) @ value).astype(TYPES[use.dtype])
+    logsumexp = (np.log(total) + np.where(np.isneginf(most), 0, most))[..., 0].astype(np.float32)
     ends = [use.query, use.key, use.value, dst, logsumexp, grad, *([] if mask is None else [mask])]
     found = [draw.result(array.shape, use.dtype) for array in (use.query, use.key, use.value)]
     draw.said = f"{use.query.shape}, {use.key.shape}, {use.dtype}, {None if mask is None else mask.dtype}, {numbers}"
     draw.path = f"{use.dtype} gradient"
+    if place >= 0:
+        draw.said += f", {special[place][at_special]} in {('query', 'key', 'value', 'grad')[place]}"
+        draw.path += " of a number that is not finite"
     draw.run(*ends, *found, results=3, any_threads=False, **numbers)
+    shares = np.where(np.isneginf(logsumexp)[..., None], 0, np.exp(at.scores - logsumexp[..., None].astype(np.float64)))
+    sides = gradients_of(use, at, shares, dst, logsumexp, grad)
+    for name, array, (result, error) in zip(("query", "key", "value"), found, sides, strict=True):
+        error = error + ROUNDING[use.dtype] * np.abs(result) + 2.0**-24
+        free = np.where(np.isfinite(result), 0, np.inf)  # by the definition; a kernel may leave out shares of 0
+        Wanted(result, error, free).check(array, f"{draw}, {name}")
+    if place >= 0:
+        check_lost(draw, use, at.sees & (shares != 0), place, at_special, found)
+
+
+def gradients_of(
+    use: Use, at: Scores, shares: Array, dst: Array, logsumexp: Array, grad: Array
+) -> list[tuple[Array, Array]]:
+    """Those of query, key and value in float64, each with how far it may be off."""
+    scale, value = use.numbers["scale"], of_heads(use.value, use.group)
     query, key, wide = use.query.astype(np.float64), of_heads(use.key, use.group), grad.astype(np.float64)
-    known = np.isfinite(logsumexp)[..., None]
-    shares = np.where(known, np.exp(at.scores - np.where(known, logsumexp[..., None].astype(np.float64), 0)), 0)
-    inner = wide @ value.swapaxes(2, 3)
-    outer = (wide * dst.astype(np.float64)).sum(-1, keepdims=True)
-    inner_size = np.abs(wide) @ np.abs(value).swapaxes(2, 3) + (np.abs(wide) * np.abs(dst.astype(np.float64))).sum(
-        -1, keepdims=True
-    )
+    inner, outer = wide @ value.swapaxes(2, 3), (wide * dst.astype(np.float64)).sum(-1, keepdims=True)
+    inner_size = np.abs(wide) @ np.abs(value).swapaxes(2, 3)
+    inner_size += np.abs(wide * dst.astype(np.float64)).sum(-1, keepdims=True)
     slope = shares * (inner - outer)
-    off = at.error + 8 * ULP * np.where(known, np.abs(logsumexp[..., None]), 0) + ULP * 32
+    off = at.error + 8 * ULP * np.nan_to_num(np.abs(logsumexp[..., None]), nan=0, posinf=0) + ULP * 32
     rounding = 2.0**-7 if use.dtype == "bf16" else 0
     slope_error = shares * inner_size * (2 * off + ULP * (use.value.shape[3] + 16) + rounding)
     share_error = shares * (2 * off + rounding)
-    scale = numbers["scale"]
 
     def summed(array: Array) -> Array:
-        return array.reshape(batch, -1, use.group, *array.shape[2:]).sum(2)
+        return array.reshape(len(array), -1, use.group, *array.shape[2:]).sum(2)
 
-    terms = ULP * (queries * use.group + use.key.shape[2] + 8)
-    sides = [
-        (slope @ key * scale, (slope_error + terms * np.abs(slope)) @ np.abs(key) * scale),
-        (
-            summed(slope.swapaxes(2, 3) @ query) * scale,
-            summed((slope_error + terms * np.abs(slope)).swapaxes(2, 3) @ np.abs(query)) * scale,
-        ),
+    terms = ULP * (use.query.shape[2] * use.group + use.key.shape[2] + 8)
+    slope_size = slope_error + terms * np.abs(slope)
+    return [
+        (slope @ key * scale, slope_size @ np.abs(key) * scale),
+        (summed(slope.swapaxes(2, 3) @ query) * scale, summed(slope_size.swapaxes(2, 3) @ np.abs(query)) * scale),
         (summed(shares.swapaxes(2, 3) @ wide), summed((share_error + terms * shares).swapaxes(2, 3) @ np.abs(wide))),
     ]
-    for name, array, (result, error) in zip(("query", "key", "value"), found, sides, strict=True):
-        error = error + ROUNDING[use.dtype] * np.abs(result) + 2.0**-24
-        Wanted(result, error, np.zeros_like(result)).check(array, f"{draw}, {name}")
+
+
+def check_lost(draw: Draw, use: Use, sees: Array, place: int, at: tuple[int, ...], found: list[Array]) -> None:
+    """No finite gradient stands where a query with a share of a key meets a number that is not finite."""
+    batch, head, row, column = at
+    group = range(head, head + 1) if place in (0, 3) else range(head * use.group, (head + 1) * use.group)
+    for own in group:
+        queries = found[0][batch, own].astype(np.float32)
+        if place in (0, 3):
+            keys = sees[batch, own, row]
+            lost = [queries[row], *([found[2][batch, own // use.group, keys, column]] if place == 3 else [])]
+            has = keys.any()
+        elif place == 1:
+            lost, has = [queries[sees[batch, own, :, row]]], True
+        else:
+            lost, has = [found[1][batch, head, row]], sees[batch, own, :, row].any()
+        for results in lost:
+            assert not has or not np.isfinite(results.astype(np.float32)).any(), f"{draw}: finite gradients {at}"
 
 
 @draws("attention", graph=True)
