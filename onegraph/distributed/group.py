@@ -175,7 +175,7 @@ class Gloo(Group):
     def _send(self, array: Array) -> None:
         self._refuse_lost()
         try:
-            self._torch.distributed.broadcast(self._torch.from_numpy(array.reshape(-1).view(np.uint8)), 0)
+            self._torch.distributed.broadcast(self._torch.from_numpy(array.ravel().view(np.uint8)), 0)
         except RuntimeError as error:
             self._lose(_first_line(error))
 

@@ -202,7 +202,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_malformed",
         "test_small_parts",
     ),
-    "distributed": ("test_small_parts", "test_batch_inference", "test_averaging", "test_cluster"),
+    "distributed": ("test_small_parts", "test_batch_inference", "test_averaging", "test_groups", "test_cluster"),
     "judging": (
         "test_recorded_draws",
         "test_verify",
