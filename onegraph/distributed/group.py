@@ -7,6 +7,7 @@ import re
 import warnings
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 from types import TracebackType
 from typing import Any
 
@@ -99,7 +100,7 @@ class Gloo(Group):
         """Connect with all others. If a process cannot, all of them try again: gloo loses connections now and then."""
         distributed = self._torch.distributed
         store, *_ = next(distributed.rendezvous(method, self.rank, self.size, timeout=self._timeout))
-        for attempt in range(1, TRIES + 1):
+        for attempt in count(1):
             why = self._connect(distributed.PrefixStore(f"onegraph/{attempt}", store))
             told = self._told(distributed.PrefixStore(f"onegraph/{attempt}/told", store), why)
             if not told:

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.gloo_stand_in import GlooStandIn
+from helpers import gloo_stand_in
 
 import onegraph as og
 from onegraph.reference.host import collective
@@ -24,11 +24,11 @@ def join(monkeypatch):
     """Join a group, and tell what was called."""
 
     def joined(told=(), rank=0, size=2, address="h:1", timeout=2, **errors):
-        made = GlooStandIn(dict(told), errors)
+        made = gloo_stand_in.GlooStandIn(dict(told), errors)
         monkeypatch.setitem(sys.modules, "torch", made.torch)
         monkeypatch.setitem(sys.modules, "torch.distributed", made.distributed)
         try:
-            found = og.distributed.join(rank, size, address, timeout=timeout)
+            found = gloo_stand_in.join(rank, size, address, timeout=timeout)
         except og.OneGraphError as error:
             found = error
         return found, made
@@ -80,7 +80,8 @@ def test_all_processes_connect_again_if_one_has_not(join, other, errors, told, w
     others = {"onegraph/1/told/0": f"!{other}", "onegraph/2/told/0": "!"}
     with pytest.warns(RuntimeWarning) as warned:
         _, made = join(others, 1, address=None, **errors)
-    assert [(str(one.message), one.filename) for one in warned] == [(REPEATED.format(*which, 1), __file__)]
+    (one,) = warned
+    assert (str(one.message), one.filename) == (REPEATED.format(*which, 1), gloo_stand_in.__file__)
     alone = ["init_process_group gloo 0 of 1 None"] if errors else []
     between = [*connection(1, 1), *answers(1, told, 1), *alone, "destroy_process_group"]
     assert made.calls == ["rendezvous env:// 1 of 2 2 s", *between, *connection(2, 1), *answers(2, rank=1)]
