@@ -43,17 +43,18 @@ def average(
     """
     listed = tensors_of(graph, "average: tensors", tensors, [DataType.f32])
     most = integer("average: bucket_bytes", bucket_bytes, 1, 2**40)
-    made = {tensor.id: place for place, op in enumerate(graph._ops) for tensor in op.outputs}
+    made = {tensor.id: -1 for tensor in listed}
+    made |= {tensor.id: place for place, op in enumerate(graph._ops) for tensor in op.outputs}
     averaged = {tensor.id: tensor for tensor in listed if tensor.value is not None}  # the same in every process
     moving = {tensor.id: tensor for tensor in listed if tensor.id not in averaged}
-    buckets = [*_buckets(sorted(moving.values(), key=lambda one: made.get(one.id, -1)), most)]
+    buckets = [*_buckets(sorted(moving.values(), key=lambda one: made[one.id]), most)]
     emit, count = Emitter(graph), len(graph._ops)
     before = [op.outputs[0] for op in graph._ops if op.kind == START][-1:]
-    started, earliest = [*before], max([made[tensor.id] for tensor in before], default=-1)
+    started = [*before]
     for bucket in buckets:
         sources, order = [*started[-1:], *bucket], {"after": bool(started)}
         started.append(emit.tensor(emit.op(START, sources, order, edition="host")))
-    _start_early(graph, count, [max(earliest, made.get(bucket[-1].id, -1)) for bucket in buckets])
+    _start_early(graph, count, [max(made[end.id] for end in (*before, bucket[-1])) for bucket in buckets])
     for bucket, sums in zip(buckets, started[len(before) :], strict=True):
         whole, at = emit.op("AllReduceDone", [sums, started[-1]], edition="host"), 0
         for tensor in bucket:

@@ -110,13 +110,13 @@ class BatchInference:
             spec.name: _for_input(columns, self._columns.get(spec.name, spec.name), spec) for spec in model.inputs
         }
         rows = {name: len(array) for name, array in arrays.items()}
-        if len({*rows.values()}) > 1:
+        if len({*rows.values()}) != 1:
             raise ArgumentError(f"batch: rows: {rows}; expected one number of rows in all columns")
         count = next(iter(rows.values()))
-        most = self._batch_size or max(1, count)
+        most = self._batch_size or count
         pieces = [
             self._run(model, {name: array[at : at + most] for name, array in arrays.items()}, min(most, count - at))
-            for at in range(0, max(1, count), most)
+            for at in (range(0, count, most) if count else [0])
         ]
         results = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         return {**results, **{name: _column(columns, name, "keep") for name in self._keep}}

@@ -110,6 +110,26 @@ def test_order_of_the_results_is_that_of_the_tensors(group):
         np.testing.assert_array_equal(array, np.float32(wanted) / 4)
 
 
+def test_buckets_start_behind_what_they_have_and_those_of_earlier_averages():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4,))
+    later = g.relu(x)
+    first = og.distributed.average(g, [later, x], bucket_bytes=1)
+    second = og.distributed.average(g, [x, g.relu(first[0])], bucket_bytes=2**40)
+    assert [op.kind for op in g.ops if op.kind.startswith(("All", "ReLU"))] == [
+        *("AllReduceStart", "ReLU", "AllReduceStart", "AllReduceDone", "AllReduceDone"),
+        *("ReLU", "AllReduceStart", "AllReduceDone"),
+    ]
+    starts = [op for op in g.ops if op.kind == "AllReduceStart"]
+    assert [[end.name for end in op.inputs] for op in starts] == [
+        ["x"],
+        [starts[0].outputs[0].name, later.name],
+        [starts[1].outputs[0].name, "x", g.ops[-5].outputs[0].name],
+    ]
+    assert [op.attrs.get("after") for op in starts] == [False, True, True]
+    assert [one.shape for one in (*first, *second)] == [(4,)] * 4
+
+
 def test_constant_is_the_same_everywhere(group):
     g = og.Graph()
     (found,) = og.distributed.average(g, [g.constant(np.float32([1, 2]))])
@@ -156,7 +176,13 @@ def test_gradient_through_an_average_is_refused():
 
 @pytest.mark.parametrize(
     ("tensors", "options"),
-    [(lambda x: x, {}), (lambda x: [], {}), (lambda x: ["z"], {}), (lambda x: [x], {"bucket_bytes": 0})],
+    [
+        (lambda x: x, {}),
+        (lambda x: [], {}),
+        (lambda x: ["z"], {}),
+        (lambda x: [x], {"bucket_bytes": 0}),
+        (lambda x: [x], {"bucket_bytes": 2**40 + 1}),
+    ],
 )
 def test_wrong_argument_is_refused(tensors, options):
     g = og.Graph()

@@ -57,9 +57,9 @@ def test_every_kind_of_model_maps_a_batch(model):
 
 
 @pytest.mark.parametrize("remainder", ["pad", "compile"])
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 11])
-def test_batch_of_any_size_is_complete_and_in_order(remainder, count):
-    infer = BatchInference(graph(), batch_size=4, remainder=remainder)
+@pytest.mark.parametrize(("count", "size"), [(0, None), (0, 4), (1, 4), (3, None), (4, 4), (5, 4), (8, 4), (11, 4)])
+def test_batch_of_any_size_is_complete_and_in_order(remainder, count, size):
+    infer = BatchInference(graph(), batch_size=size, remainder=remainder)
     found = infer({"x": rows(count)})
     assert found["y"].shape == (count, 2)
     np.testing.assert_allclose(found["y"], rows(count) @ W, rtol=1e-5, atol=1e-5)
@@ -119,6 +119,13 @@ def test_columns_of_different_length_are_refused():
         BatchInference(g)({"a": rows(2)[:, :1], "b": rows(3)[:, :1]})
 
 
+def test_model_without_inputs_is_refused():
+    g = og.Graph()
+    g.output("y", g.constant(rows(2)))
+    with pytest.raises(og.ArgumentError, match="one number of rows in all columns"):
+        BatchInference(g, batch_size=2)({"x": rows(2)})
+
+
 @pytest.mark.parametrize("axes", [[0, 1], [0]])
 def test_output_without_rows_is_refused(axes):
     g = og.Graph()
@@ -131,6 +138,7 @@ def test_output_without_rows_is_refused(axes):
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size: 0"),
+        ({"batch_size": 2**31}, "batch_size: 2147483648"),
         ({"remainder": "drop"}, "remainder: 'drop'"),
         ({"keep": "key"}, "keep: "),
         ({"columns": 3}, "columns: 3"),
@@ -139,6 +147,7 @@ def test_output_without_rows_is_refused(axes):
 def test_wrong_option_is_refused(options, message):
     with pytest.raises(og.ArgumentError, match=message):
         BatchInference(graph(), **options)
+    BatchInference(graph(), batch_size=2**31 - 1)
     with pytest.raises(og.ArgumentError, match=r"threads: not for an executable"):
         BatchInference(graph().compile(), threads=1)
     with pytest.raises(og.ArgumentError, match="keep: no column 'key'"):
