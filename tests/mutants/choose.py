@@ -129,7 +129,8 @@ def main() -> None:
     parser.add_argument("material")
     parser.add_argument("modules", nargs="+", help="such as lowering/bags.py")
     parser.add_argument("--numbers", type=int, default=40, help="that are tried of each name")
-    given = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=600.0, help="after which it keeps what it has")
+    given, start = parser.parse_args(), time.monotonic()
     sys.path.insert(0, str(PACKAGE.parent / "tests"))
     from tests.helpers import draws
 
@@ -143,9 +144,12 @@ def main() -> None:
     count = len(waiting)
     keys = [(name, number) for name in names for number in kept.get(name, ())]
     keys += [(name, number) for number in range(given.numbers) for name in names if (name, number) not in keys]
-    for name, number in keys:
-        places_noticed = noticed(material, (name, number), waiting) if waiting else set()
-        waiting = [one for place, one in enumerate(waiting) if place not in places_noticed]
+    for done, (name, number) in enumerate(keys):
+        if not waiting or time.monotonic() - start > given.seconds:
+            print(f"ends after {done} of {len(keys)} draws")
+            break
+        places_noticed = noticed(material, (name, number), waiting)
+        waiting = [one for index, one in enumerate(waiting) if index not in places_noticed]
         if places_noticed and number not in kept.get(name, ()):
             kept[name] = sorted([*kept.get(name, ()), number])
     draws.choose(given.material, kept)
