@@ -90,8 +90,7 @@ def _named(letter: str, count: int) -> list[str]:
 
 
 def _written(dtype: DataType, array: Array) -> list[Any]:
-    contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8).tobytes()
-    return [dtype.value, array.shape, b64encode(contents).decode()]
+    return [dtype.value, array.shape, b64encode(array.tobytes()).decode()]
 
 
 def _read(name: str, shape: list[int], contents: str) -> Array:

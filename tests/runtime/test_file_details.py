@@ -264,6 +264,11 @@ def test_graphs_of_files_have_these_ends(form, inputs, outputs):
         assert ([*graph.inputs], [*graph.outputs]) == (inputs, outputs)
 
 
+def test_equal_ops_of_a_file_share_what_follows_from_their_inputs():
+    first, second = og.Graph.from_json(json.dumps(whole([relu(), relu(0, 2, 1)]))).ops
+    assert first.signature is second.signature is not None
+
+
 @pytest.mark.parametrize("text", [" " * 98 + "{}", b" " * 98 + b"{}"])
 def test_texts_and_files_have_most_bytes(text, monkeypatch, tmp_path):
     monkeypatch.setattr(json_text, "MAX_BYTES", 100)
