@@ -16,15 +16,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NamedTuple
 
 from .child import PACKAGE
-from .operators import Mutant, mutants, mutated
+from .operators import Mutant, mutants, mutated_in_turn
 
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
+CALLS = ("called", "opened")  # materials whose names are those of functions
 LONGEST = 0.05  # seconds of a draw
 LIMIT = 3.0  # seconds of processor time of a draw with a mutant
 
@@ -67,20 +68,21 @@ def function_of(module: Any, names: list[str]) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
-def mutated_codes(name: str) -> Iterator[tuple[Mutant, FunctionType, CodeType]]:
-    """The mutants of the bodies of functions of a module, each with the function and its code."""
+def mutated_codes(name: str) -> Iterator[Waiting]:
+    """The mutants of the bodies of functions of a module."""
     source, known = (PACKAGE / name).read_text(), json.loads(EQUIVALENT.read_text())
     module = importlib.import_module(f"onegraph.{name.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}")
     places = [*functions(ast.parse(source))]
-    for mutant in mutants(name, source):
+    chosen = [mutant for mutant in mutants(name, source) if mutant.key not in known]
+    for mutant, tree in mutated_in_turn(source, chosen):
         for names, node in places:
-            if mutant.key in known or not node.body[0].lineno <= mutant.line <= (node.end_lineno or 0):
+            if not node.body[0].lineno <= mutant.line <= (node.end_lineno or 0):
                 continue
-            tree = ast.fix_missing_locations(mutated(source, mutant))
-            code = code_of(compile(tree, name, "exec", dont_inherit=True), names)
-            function = function_of(module, names)
+            (top,) = (one for one in tree.body if getattr(one, "name", None) == names[0])
+            whole = compile(ast.Module([top], []), name, "exec", annotations.compiler_flag, dont_inherit=True)
+            code, function = code_of(whole, names), function_of(module, names)
             if code is not None and function is not None and code.co_freevars == function.__code__.co_freevars:
-                yield mutant, function, code
+                yield Waiting(mutant, function, code, statement_of(node, mutant.line))
 
 
 def drawn(material: Any, name: str, number: int) -> list[str]:
@@ -94,21 +96,55 @@ def drawn(material: Any, name: str, number: int) -> list[str]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def noticed(material: Any, key: tuple[str, int], waiting: list[tuple[Mutant, FunctionType, CodeType]]) -> set[int]:
+def statement_of(tree: ast.AST, line: int) -> range:
+    """The lines of the innermost statement around a line, without those of statements in it."""
+    around = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    around = [node for node in around if node.lineno <= line <= (node.end_lineno or 0)]
+    inner = max(around, key=lambda node: node.lineno)
+    body = getattr(inner, "body", None)
+    return range(inner.lineno, max(body[0].lineno, line + 1) if body else (inner.end_lineno or 0) + 1)
+
+
+class Waiting(NamedTuple):
+    """A mutant that no draw has noticed yet, with the function, its code as a mutant, and the lines to reach."""
+
+    mutant: Mutant
+    function: FunctionType
+    code: CodeType
+    lines: range
+
+
+def reached(draw: Callable[[], list[str]], files: Collection[str]) -> tuple[list[str], set[tuple[str, int]]]:
+    """What a draw makes, and the lines of some files that it runs."""
+    ran = set[tuple[str, int]]()
+
+    def lines(frame: FrameType, *_: object) -> Any:
+        ran.add((frame.f_code.co_filename, frame.f_lineno))
+        return lines
+
+    sys.settrace(lambda frame, *_: lines if frame.f_code.co_filename in files else None)
+    made = draw()
+    sys.settrace(None)
+    return made, ran
+
+
+def noticed(material: Any, key: tuple[str, int], waiting: list[Waiting]) -> set[int]:
     """The places of the mutants that a draw notices."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        found, ran = list[int](), set[CodeType]()
-        sys.setprofile(lambda frame, event, _: ran.add(frame.f_code) if event == "call" else None)
-        wanted = drawn(material, *key)
-        sys.setprofile(None)
+        found = list[int]()
+        files = {one.function.__code__.co_filename for one in waiting}
+        wanted, ran = reached(lambda: drawn(material, *key), files)
+        chosen = [
+            (place, one.function, one.code)
+            for place, one in enumerate(waiting)
+            if any((one.function.__code__.co_filename, line) in ran for line in one.lines)
+        ]
         start = time.process_time()
-        if drawn(material, *key) == wanted != [LateError.__name__] and time.process_time() - start < LONGEST:
-            for place, (_, function, code) in enumerate(waiting):
+        if chosen and drawn(material, *key) == wanted != [LateError.__name__] and time.process_time() - start < LONGEST:
+            for place, function, code in chosen:
                 own = function.__code__
-                if own not in ran:
-                    continue
                 function.__code__ = code
                 if drawn(material, *key) != wanted:
                     found.append(place)
@@ -129,28 +165,33 @@ def main() -> None:
     parser.add_argument("material")
     parser.add_argument("modules", nargs="+", help="such as lowering/bags.py")
     parser.add_argument("--numbers", type=int, default=40, help="that are tried of each name")
+    parser.add_argument("--beside", nargs="*", default=[], help="materials whose kept draws come first")
     parser.add_argument("--seconds", type=float, default=600.0, help="after which it keeps what it has")
     given, start = parser.parse_args(), time.monotonic()
     sys.path.insert(0, str(PACKAGE.parent / "tests"))
     from tests.helpers import draws
 
     signal.signal(signal.SIGPROF, late)
-    material, kept = draws.MATERIALS[given.material], draws.chosen(given.material)
-    names = [*material.names()]
-    if given.material == "called":
+    kept = draws.chosen(given.material)
+    names = [*draws.MATERIALS[given.material].names()]
+    if given.material in CALLS:
         places = tuple(f"{one.removesuffix('.py').replace('/', '.')}." for one in given.modules)
         names = [name for name in names if name.startswith(places)]
     waiting = [one for name in given.modules for one in mutated_codes(name)]
     count = len(waiting)
-    keys = [(name, number) for name in names for number in kept.get(name, ())]
-    keys += [(name, number) for number in range(given.numbers) for name in names if (name, number) not in keys]
-    for done, (name, number) in enumerate(keys):
+    beside = {key: draws.chosen(key) for key in given.beside} | {given.material: kept}
+    known = [(key, name, number) for key, chosen in beside.items() for name in chosen for number in chosen[name]]
+    rooms = tuple(f"{one.partition('/')[0]}." for one in given.modules)
+    keys = [(key, name, number) for key, name, number in known if key not in CALLS or name.startswith(rooms)]
+    every = [(given.material, name, number) for number in range(given.numbers) for name in names]
+    keys += [key for key in every if key not in known]
+    for done, (key, name, number) in enumerate(keys):
         if not waiting or time.monotonic() - start > given.seconds:
             print(f"ends after {done} of {len(keys)} draws")
             break
-        places_noticed = noticed(material, (name, number), waiting)
+        places_noticed = noticed(draws.MATERIALS[key], (name, number), waiting)
         waiting = [one for index, one in enumerate(waiting) if index not in places_noticed]
-        if places_noticed and number not in kept.get(name, ()):
+        if places_noticed and (key, name, number) not in known:
             kept[name] = sorted([*kept.get(name, ()), number])
     draws.choose(given.material, kept)
     print(*(f"alive {mutant.name}" for mutant, *_ in waiting), sep="\n")

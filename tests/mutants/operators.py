@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -96,6 +96,32 @@ def mutated(source: str, mutant: Mutant) -> ast.Module:
             elif isinstance(value, list):
                 value[:] = [new if part is node else part for part in value]
     return ast.fix_missing_locations(tree)
+
+
+def mutated_in_turn(source: str, given: Iterable[Mutant]) -> Iterator[tuple[Mutant, ast.Module]]:
+    """Mutants with the tree of their module: one tree, which has the change of a mutant until the next one."""
+    tree = ast.parse(source)
+    nodes, places = [*ast.walk(tree)], dict[int, tuple[ast.AST, str, int | None]]()
+    for parent in nodes:
+        for name, value in ast.iter_fields(parent):
+            for index, part in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                places[id(part)] = parent, name, index
+    for mutant in given:
+        number, index = mutant.place
+        node = nodes[number]
+        _, new = [*_changes(node)][index]
+        _put(places[id(node)], ast.fix_missing_locations(ast.copy_location(new, node)))
+        yield mutant, tree
+        _put(places[id(node)], node)
+
+
+def _put(place: tuple[ast.AST, str, int | None], node: ast.AST) -> None:
+    """Put a node at its place in a tree."""
+    parent, name, index = place
+    if index is None:
+        setattr(parent, name, node)
+    else:
+        getattr(parent, name)[index] = node
 
 
 def _unread(node: ast.AST) -> Iterator[ast.AST]:
