@@ -207,6 +207,16 @@ def test_other_recurrent_networks_are_refused(options, reason):
         onegraph.torch.export(nn.LSTM(6, 20, **options).train(), (torch.randn(3, 5, 6),))
 
 
+@pytest.mark.parametrize("result", [lambda x: 3, lambda x: "text", lambda x: x.shape[0]])
+def test_results_that_are_no_tensors_are_refused(result):
+    class Two(nn.Module):
+        def forward(self, x):
+            return 2 * x, result(x)
+
+    with pytest.raises(UnsupportedError, match="no tensor"):
+        onegraph.torch.export(Two(), (torch.randn(3, 5),), dynamic_shapes={"x": {0: torch.export.Dim("rows")}})
+
+
 def test_checks_of_an_exported_program_are_left_out():
     """A cast makes PyTorch add a check of the data type before it."""
 

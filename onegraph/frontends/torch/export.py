@@ -75,7 +75,7 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         for node, spec in zip(end.args[0], program.graph_signature.output_specs, strict=True)
         if spec.kind is OutputKind.USER_OUTPUT and node is not None
     ]
-    refused |= {f"{node}: a complex tensor; expected {REAL}" for node in (*inputs, *outputs) if _is_complex(node)}
+    refused |= {f"{node}: {problem}" for node in (*inputs, *outputs) if (problem := _problem(node))}
     if refused:
         raise UnsupportedError("export: ops that no graph computes:\n  " + "\n  ".join(sorted(refused)))
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
@@ -98,8 +98,12 @@ def export(module: object, args: object, kwargs: object = None, dynamic_shapes: 
         raise UnsupportedError(f"export: {error}") from None
 
 
-def _is_complex(node: Any) -> bool:
-    return hasattr(node, "meta") and is_complex(node.meta.get("val"))
+def _problem(node: Any) -> str:
+    """Why a graph has no such input or result; empty if it has."""
+    stated = node.meta.get("val") if hasattr(node, "meta") else node
+    if not hasattr(stated, "stride"):
+        return "a result that is no tensor; expected tensors"
+    return f"a complex tensor; expected {REAL}" if is_complex(stated) else ""
 
 
 def _opened(open_dims: OpenDims, nodes: Sequence[Any]) -> dict[Any, Any]:
