@@ -177,7 +177,9 @@ class Module:
 
     def named_parameters(self, recurse: bool = True, remove_duplicate: bool = True) -> list[tuple[str, Any]]:
         """The weights."""
-        return [(name, one) for name, one in vars(self).items() if isinstance(one, Parameter)]
+        found = {name: one for name, one in vars(self).items() if isinstance(one, Parameter)}
+        seen = {id(one): name for name, one in found.items()}
+        return [(name, one) for name, one in found.items() if not remove_duplicate or seen[id(one)] == name]
 
     def named_buffers(self) -> list[tuple[str, Any]]:
         """The buffers."""
@@ -392,7 +394,8 @@ class Generator:
 def ready(front: Any, told: list[str], name: str) -> None:
     """Have PyTorch's functions that the judge calls."""
     torch = front["judge.calls"].torch
-    config = SimpleNamespace(cache_size_limit=8, patch=lambda limits: told.append(str(limits)) or nullcontext())
+    config = SimpleNamespace(cache_size_limit=8, recompile_limit=8)
+    config.patch = lambda limits: told.append(str(limits)) or nullcontext()
 
     def foreach(targets: Sequence[Any], values: Sequence[Any]) -> None:
         for target, value in zip(targets, values, strict=True):
@@ -400,7 +403,8 @@ def ready(front: Any, told: list[str], name: str) -> None:
 
     vars(torch).update(
         is_tensor=lambda one: isinstance(one, Real), set_grad_enabled=enabled, manual_seed=SEEDS.append,
-        equal=lambda first, second: bool(np.array_equal(first.a, second.a)), from_dlpack=lambda one: one,
+        equal=lambda first, second: bool(np.array_equal(first.a, second.a)),
+        from_dlpack=lambda one: told.append("from_dlpack") or one,  # type: ignore[func-returns-value]
         empty_like=lambda one: Real(np.empty_like(one.a)), from_numpy=lambda array: Real(np.array(array)),
         full_like=lambda one, value: Real(np.full_like(one.a, value)), arange=lambda size: Real(np.arange(size)),
         rand=lambda shape, generator, dtype: Real(generator.rng.random(tuple(shape)).astype(dtype.numpy)),
@@ -423,6 +427,7 @@ def judged(front: Any) -> Iterator[str]:
     kept, attributes = {**vars(torch)}, {**vars(torch.nn)}
     source = Real(np.array([[1.0, 2.0, -3.0], [0.5, 4.0, 8.0]], np.float32))
     counts = Real(np.array([[1, 5, 3], [2, 2, 2]], np.int64))
+    long = Real(np.ones((3, 3), np.float32))
     arguments.KINDS, usual = [*arguments.KINDS][:2], arguments.KINDS
     all_writes = dict(state.WRITES)
     told: list[str] = []
@@ -437,6 +442,9 @@ def judged(front: Any) -> Iterator[str]:
         ("right", lambda: draws, source, {"seed": 5}),
         ("right", lambda: fails, (source,), {}),
         ("right", lambda: fails, (source * 100,), {}),
+        ("wrong", Module, (source,), {"dynamic": True, "gradients": False}),
+        ("wrong", Module, (long,), {"dynamic": True, "gradients": False}),
+        ("right", lambda: draws, Real(np.float32(1)), {}),
         ("right", Module, 3, {}),
         ("right", Module, (3,), {"dynamic": True}),
         ("right", Module, (source,), {"kwargs": 3}),
@@ -520,7 +528,7 @@ def _small(
         module = Module()
         if name == "weights written through numpy":
             module.mean = Real(module.mean.a.astype(own.Dtype("bfloat16").numpy))
-        before = module.weight
+        before, module.tied = module.weight, module.weight
         for _ in write(module, Generator().manual_seed(1)):
             values = [one.a.astype(np.float64).tolist() for one in (module.weight, module.mean, module.count)]
             yield f"{name} {values} {module.weight is before} {module.weight.requires_grad}"
@@ -539,6 +547,9 @@ def _small(
     double.layout = sparse.layout
     yield str([oracle.Disturbance(0.5, 1).disturb(one).a.tolist() for one in (double, sparse.double(), sparse)])
     yield str([calls._memory(one) for one in (sparse, none)]) + str(oracle._array(sparse).tolist())
+    for outputs in ({}, {"output": counts}, {"output": source.clone().requires_grad_()}):
+        made = calls._gradients(calls.Subject(draws, Module()), {}, outputs, 0)
+        yield str({name: one.a.tolist() for name, one in made.items()})
     wide = calls.Subject(Module(), Module()).wide()
     yield f"{wide.module.weight.dtype} {wide.function is wide.module} {calls.Subject(Bare(), Bare()).wide()}"
     yield f"{calls.Subject(draws, None).wide().function is draws} {calls.Subject(draws, None).state()}"

@@ -14,6 +14,7 @@ from onegraph.graph import Graph
 from onegraph.lowering.emitter import Emitter
 from tests.helpers import aten_calls, aten_passes
 from tests.helpers import torch_stand_in as own
+from tests.helpers.aten_borders import BORDERS
 from tests.helpers.aten_judge import judged
 from tests.helpers.aten_tables import END, NOW, TABLES, graph_of, sized
 from tests.helpers.recorded import lines_of
@@ -542,9 +543,16 @@ def exports(front: Any) -> Iterator[str]:
             yield from lines_of(module.export(program, None))
         except Exception as error:
             yield f"{name} {type(error).__name__}: {error}"
+    for kinds in itertools.product(("USER_OUTPUT", "BUFFER_MUTATION"), repeat=2):
+        gm = _graph([[2, 3]], [("aten.neg.default", ["n0"], [2, 3])], [1, 1])
+        for result in (None, 3, [*gm.graph.nodes][0]):
+            end = [*gm.graph.nodes][-1]
+            end.args = ((end.args[0][0], result),)
+            program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)], [*zip(kinds, "ab", strict=True)][:2])
+            yield outcome(lambda program=program: [*lines_of(module.export(program, None))])
     weight = own.from_numpy(np.arange(48, dtype=np.float32).reshape(6, 8))
     turned, odd = weight.permute([1, 0]), own.from_numpy(np.arange(4, dtype=np.float32))
-    part = own.Tensor(FLOAT, (2, 8), (8, 1), array=weight.array)
+    part, half = (own.Tensor(FLOAT, (size, 8), (8, 1), array=weight.array) for size in (2, 3))
     stored = {"a": weight, "b": turned, "c": part, "d": odd, "e": own.Tensor(FLOAT, (0, 8))}
     calls = [("aten.mm.default", ["n0", "n1"], [4, 8]), ("aten.mm.default", ["n6", "n2"], [4, 6]),
              ("aten.cat.default", [["n6", "n3"], 0], [6, 8])]  # fmt: skip
@@ -559,13 +567,16 @@ def exports(front: Any) -> Iterator[str]:
     for one in ("n0", "n1"):
         copies: dict[int, Any] = {}
         node = own.Node("call_function" if one == "n1" else "placeholder", one, own.OPS.aten.add.Tensor)
-        for tensor in (weight, turned, part, odd, stored["e"], type("Odd", (own.Tensor,), {})(FLOAT, (2, 2))):
+        for tensor in (weight, turned, part, half, odd, stored["e"], type("Odd", (own.Tensor,), {})(FLOAT, (2, 2))):
             array = module._own(node, tensor, copies)
             shares = np.shares_memory(array, tensor.numpy())
             yield f"{one} {array.shape} {array.strides} {shares} {len(copies)}"
     torch.nn.Module = type("Layer", (), {"named_buffers": lambda self: {"b": 1}.items()})
     torch.export.load = lambda path: 1 / 0
     torch.export.export = lambda own_module, *args, **kwargs: f"{args} {kwargs}"
+    whole = module.whole_ops
+    module.whole_ops = lambda **named: CALLS.append(str(named)) or whole()  # type: ignore[func-returns-value]
+    CALLS.clear()
     layer = torch.nn.Module()
     for given in (
         ("no such file", None), ("no such file", ()), (3, ()), (layer, None), (layer, (1,), {"a": 2}, {"a": None}),
@@ -573,7 +584,8 @@ def exports(front: Any) -> Iterator[str]:
         (own.ExportedProgram(), None, {}), (own.ExportedProgram(), None, None, {}),
     ):  # fmt: skip
         found = outcome(module._program, *[*given, None, None, None][:4])
-        yield found.partition("object at")[0]
+        yield f"{found.partition('object at')[0]} {CALLS}"
+    module.whole_ops = whole
 
 
 def parts(front: Any) -> Iterator[str]:
@@ -614,11 +626,26 @@ def parts(front: Any) -> Iterator[str]:
                 yield f"{type(found)} {seen} {float(want.sum())}"
                 counts = f"{work.compilations} {work.reused} {work.reason} {work.counts}"
                 yield f"{counts} {len(part._open)} {part._failures} {type(part.program).__name__}"
+            if not part.is_static:  # programs of other threads remain, but for the oldest
+                part._open = [SimpleNamespace(program=SimpleNamespace(threads=-1))] * module.MOST
+                function(*[tensor(11, 8), weight, 11][: len(shapes)])
+                yield f"{[type(one).__name__ for one in part._open]}"
             if part.is_static and part.overs:
                 given = [tensor(4, 8), weight]
                 found = part.writing(part.overs)(*given)
                 pairs = [(one is given[0], float(one.numpy().sum())) for one in found]
                 yield f"{pairs} {float(given[0].numpy().sum())}"
+    yield from _threads(module, part)
+
+
+def _threads(module: Any, part: Any) -> Iterator[str]:
+    """Which programs another thread may make."""
+    before, part._for_sizes = module.is_background, lambda arguments: "made"
+    for owner, is_background in itertools.product((None, 0, 7), (False, True)):
+        part.program = SimpleNamespace(owner_thread=owner) if owner != 0 else None
+        module.is_background = lambda is_background=is_background: is_background
+        yield f"{owner} {is_background} {outcome(part._anywhere, [])}"
+    module.is_background = before
 
 
 # Calls on [4, 6], a part of it and a vector, by their results.
@@ -913,4 +940,5 @@ PARTS = {
         )
     },
     **TABLES,
+    **BORDERS,
 }  # fmt: skip

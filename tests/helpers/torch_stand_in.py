@@ -10,6 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 from zlib import crc32
@@ -195,7 +196,11 @@ class Tensor:
         """The tensor."""
         return self
 
-    detach = resolve_neg = requires_grad_ = resolve_conj
+    resolve_neg = requires_grad_ = resolve_conj
+
+    def detach(self) -> Tensor:
+        """Another tensor with the memory, if there is some."""
+        return self if self.array is None else copy(self)
 
     def is_conj(self) -> bool:
         """No tensor has a flag instead of numbers."""
@@ -796,7 +801,7 @@ class GraphModule:
     """
 
     def __init__(self, root: Any, graph: Graph) -> None:
-        self.graph = graph
+        self.graph, self.recompiled = graph, 0
         graph.owning_module = self
         held = root if isinstance(root, dict) else {**vars(root)}
         for name, one in held.items():
@@ -804,7 +809,8 @@ class GraphModule:
                 setattr(self, name, one)
 
     def recompile(self) -> None:
-        """Nothing is kept that a change of the graph makes wrong."""
+        """Nothing is kept that a change of the graph makes wrong: the call is counted."""
+        self.recompiled += 1
 
     def get_submodule(self, name: str) -> Any:
         """A module in this one."""

@@ -70,7 +70,7 @@ def _written(gm: GraphModule) -> set[FxNode]:
 def without_empty(gm: GraphModule) -> None:
     """Leave tensors without elements out of joins whose data type the others have: no op of a graph takes them."""
     for node in [*gm.graph.nodes]:
-        if node.op != "call_function" or str(node.target) != "aten.cat.default":
+        if str(node.target) != "aten.cat.default":
             continue
         tensors: Any = node.args[0]
         full = [one for one in tensors if all(type(dim) is not int or dim for dim in one.meta["val"].shape)]

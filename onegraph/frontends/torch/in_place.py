@@ -158,7 +158,7 @@ def _writes(result: Any, source: FxNode) -> list[Write]:
 
 
 def _write_of(result: Any) -> Write | None:
-    if not isinstance(result, FxNode) or result.op != "call_function":
+    if not isinstance(result, FxNode):
         return None
     if result.target in IN_PLACE:
         source: Any = result.args[0]

@@ -78,10 +78,12 @@ class AtenNode:
         """The tensor or number that argument ``name`` is, in a data type."""
         value = self._values[name]
         if not hasattr(value, "shape"):
-            opened = self.open_value((), dtype, (value,), lambda emit, sizes: reshape(emit, sizes([value]), ()))
-            if opened is None and self.emit.opened is None and is_open((value,)):
-                opened = self._number(value, dtype)
-            return scalar(value, dtype) if opened is None else opened
+
+            def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
+                return reshape(emit, sizes([value]), ())
+
+            size = self.open_value((), dtype, (value,), opened, lambda: self._number(value, dtype))
+            return scalar(value, dtype) if size is None else size
         return cast(self.emit, value, dtype)
 
     def _number(self, size: int, dtype: DataType) -> Value:
@@ -94,19 +96,23 @@ class AtenNode:
         dtype: DataType,
         numbers: Sequence[Any],
         make: Callable[[Emitter, Callable[[Sequence[int]], Value]], Value],
+        within: Callable[[], Value],
     ) -> Value | None:
         """A value that follows from open sizes.
 
         Args:
             shape, dtype: of the value.
             numbers: the numbers that decide it.
-            make: makes it, given an emitter and a function that makes a vector of s64 of sizes.
+            make: makes it for unknown dims, given an emitter and a function that makes a vector of s64 of sizes.
+            within: makes it for a program, which takes sizes at the call.
 
         Returns:
-            The value; None if no number is open, or an open number must be known.
+            The value; None if no number is open.
         """
-        if self.emit.opened is None or not is_open(numbers):
+        if not is_open(numbers):
             return None
+        if self.emit.opened is None:
+            return within()
         recipe = OpenInput("value", (), lambda emit, sizes: cast(emit, make(emit, sizes), dtype))
         return self.emit.opened.value(self.emit.graph, dtype, shape, recipe)
 
@@ -117,10 +123,11 @@ class AtenNode:
             ends = start, start + count * step, step
             return emit.op("Range", [reshape(emit, sizes([end]), ()) for end in ends])
 
-        vector = self.open_value((count,), dtype, (count, start, step), opened)
-        if vector is None and self.emit.opened is None and is_open((count, start, step)):
+        def within() -> Value:
             ends = [open_number(self.emit, end) for end in (start, start + count * step, step)]
             return cast(self.emit, self.emit.op("Range", ends), dtype)
+
+        vector = self.open_value((count,), dtype, (count, start, step), opened, within)
         return (np.arange(count) * step + start).astype(dtype.numpy) if vector is None else vector
 
     def filled(self, shape: Sequence[int], number: Any, dtype: DataType) -> Value:
@@ -130,11 +137,11 @@ class AtenNode:
             first = reshape(emit, sizes([number]), ()) if is_open((number,)) else np.array(number, dtype.numpy)
             return expand(emit, cast(emit, first, dtype), sizes(shape)) if shape else first
 
-        value = self.open_value(shape, dtype, (*shape, number), opened)
-        if value is None and self.emit.opened is None and is_open((*shape, number)):
-            is_number_open = is_open((number,))
-            first: Value = self._number(number, dtype) if is_number_open else np.array(number).astype(dtype.numpy)
-            return expand(self.emit, first, shape) if shape else first
+        def within() -> Value:
+            first = self._number(number, dtype) if is_open((number,)) else np.array(number).astype(dtype.numpy)
+            return expand(self.emit, first, shape)
+
+        value = self.open_value(shape, dtype, (*shape, number), opened, within)
         return np.broadcast_to(np.array(number).astype(dtype.numpy), shape) if value is None else value
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -81,9 +81,10 @@ def correction(node: AtenNode, count: int, less: float, times: float = 1) -> Val
     def opened(emit: Emitter, sizes: Callable[[Sequence[int]], Value]) -> Value:
         return of(emit, reshape(emit, sizes([count]), ()))
 
-    result = node.open_value((), DataType.f32, (count,), opened)
-    if result is None and node.emit.opened is None and is_open((count,)):
+    def within() -> Value:
         return of(node.emit, reshape(node.emit, open_factor(node.emit, count), ()))
+
+    result = node.open_value((), DataType.f32, (count,), opened, within)
     return scalar(times * (count / (count - less)), DataType.f32) if result is None else result
 
 

@@ -150,7 +150,7 @@ def sort(node: AtenNode) -> list[Value]:
     dim = -1 if node["dim"] is None else node["dim"]
     axis = int(dim) % len(shape)
     attrs, size = {"axis": axis, "largest": bool(node["descending"])}, shape[axis]
-    opened = node.open_value((1,), DataType.s64, (size,), lambda emit, sizes: sizes([size]))
+    opened = node.open_value((1,), DataType.s64, (size,), lambda emit, sizes: sizes([size]), lambda: numbers(size))
     count = numbers(size) if opened is None else opened
     if dtype_of(src) is DataType.boolean:
         values, places = node.emit.ends("TopK", [cast(node.emit, src, DataType.s32), count], attrs)
