@@ -187,7 +187,7 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
     by_name = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
     _refuse_unknown(graph, by_name)
     known = {name: by_name[name] for name in graph.constant_inputs if name in by_name}
-    made = with_constants(graph, known) if known else graph
+    made = with_constants(graph._as_step(), known)._with_variables_of(graph) if known else graph
     return made, {name: by_name[name] for name in made.inputs if name in by_name}
 
 

@@ -107,6 +107,19 @@ def test_contents_of_unknown_inputs_are_refused():
         with_known(g, {"z": np.ones(2, np.float32)})
 
 
+def test_variables_stay_where_inputs_become_constants():
+    g = og.Graph()
+    total = g.variable("total", np.ones(2, np.float32))
+    y = g.add(g.input("x", "f32", (2,), constant=True), total)
+    g.output("y", y)
+    g.assign(total, y)
+    made, left = with_known(g, {"x": np.ones(2, np.float32)})
+    assert not left
+    assert [[*named] for named in (made.inputs, made.variables, made.assignments, made.outputs)] == [
+        [], ["total"], ["total"], ["y"],
+    ]  # fmt: skip
+
+
 def test_errors_of_an_archive_name_it():
     with pytest.raises(og.FormatError, match=r"f\.npz: No space left"), explained_archive(Path("f.npz")):
         raise OSError(28, "No space left")
