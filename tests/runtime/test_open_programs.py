@@ -71,6 +71,21 @@ def test_numpy_steps_follow_sizes():
     assert model.cache_info().reused >= LEAST
 
 
+def test_a_part_that_only_kernels_compute_follows_sizes():
+    """The sum over no axes is a part of a gradient, which the library refuses; ReduceSum of host ops has its kernel."""
+    g, kinds = og.Graph(), (None, None, (), ())
+    x, grad, mean, variance = (g.input(name, og.f32, shape) for name, shape in zip("xdmv", kinds, strict=True))
+    norm = {"begin_norm_axis": 0, "epsilon": 0.5, "use_affine": False}
+    g.output("y", g.op("LayerNormBackward", [x, grad, mean, variance], norm))
+    model = g.compile()
+    for size in SIZES[:3]:
+        arrays = [drawn(size, seed=size), drawn(size, seed=1), np.float32(0.5), np.float32(1.5)]
+        wanted = og.reference.run(g, dict(zip("xdmv", arrays, strict=True)))["y"]
+        np.testing.assert_allclose(model(*arrays), wanted, rtol=1e-5, atol=1e-5)
+    assert model._programs._open.error is None
+    assert is_sized(model)
+
+
 def test_two_sizes_change_apart_and_together():
     g = og.Graph()
     x, y = g.input("x", og.f32, (None, 8)), g.input("y", og.f32, (8, None))

@@ -149,7 +149,10 @@ def _letters(text: str) -> list[int]:
 
 
 def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
-    kind, call, kernel = step.op.kind, call_of(step), RECORDS[step.op.kind]
+    kind, call = step.op.kind, call_of(step)
+    if kind != step.kind:
+        return _add_part(adding, step, reasons)
+    kernel = RECORDS[kind]
     values = adding.at((*step.inputs[: kernel.n_read], *step.outputs))
     if refused := refusal(kernel.takes, values) or _fits(call, kind, values):
         return refused
@@ -157,6 +160,14 @@ def _add(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
     says_more = step.note not in ("", HOST_OP)  # of a step that a pass made
     said = replace(kernel, reason=step.note) if says_more else kernel
     return adding.plainly(said, step, reasons)
+
+
+def _add_part(adding: Adding, step: Step, reasons: Sequence[str]) -> str:
+    """Add a part of another op, which has attributes of its own."""
+    values = adding.at((*step.inputs, *step.outputs))
+    if step.part is None or step.kind not in REDUCING or any(value.dtype is not DataType.f32 for value in values):
+        return "a part of another op"
+    return adding.plainly(replace(OPEN_REDUCTION, takes=(NOT_EMPTY,)), step, reasons)
 
 
 def _numbers(step: Step) -> dict[str, object]:
