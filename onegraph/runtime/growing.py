@@ -106,9 +106,11 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
         if past.id not in inputs or len(present) != 1:
             continue
         name, place = inputs[past.id], op.attrs.get("axis", AXES[op.kind])
-        stated, ends = shapes[name] or (), (past, graph.outputs[present[0]])
-        axis = int(place) % max(len(stated), 1)  # type: ignore[arg-type]
-        may_grow = bool(stated) and (op.kind == "ExtendCache" or stated[axis] is None)
+        stated, ends = shapes[name], (past, graph.outputs[present[0]])
+        if not stated:
+            continue
+        axis = int(place) % len(stated)  # type: ignore[arg-type]
+        may_grow = op.kind == "ExtendCache" or stated[axis] is None
         if may_grow and name not in growths and all(end.strides is None for end in ends):
             growths[name] = Growth(name, present[0], axis, names[0].index(name), names[1].index(present[0]))
     return tuple(growths.values())

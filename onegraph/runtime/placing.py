@@ -100,9 +100,7 @@ def slots_of(graph: DataGraph, schedule: Schedule) -> Slots:
             raise StateError(f"{value.name!r} would lie outside of its memory; this is a mistake in onegraph")
     written, last = _liveness(values, steps)
     inputs = [tensor.id for tensor in graph.inputs.values()]
-    names = {
-        tensor.id: name for name, tensor in graph.outputs.items() if tensor.id in written and tensor.id not in inputs
-    }
+    names = {tensor.id: name for name, tensor in graph.outputs.items() if tensor.id in written}  # steps write no input
     copied = tuple((name, tensor.id) for name, tensor in graph.outputs.items() if names.get(tensor.id) != name)
     last.update((values[number].storage, len(steps)) for _, number in copied)
     external = (*inputs, *names)
@@ -180,8 +178,8 @@ def _lies_inside(value: Value, whole: Value, sizes: Mapping[int, int]) -> bool:
     if 0 in value.shape:
         return True
     steps = [(dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True)]
-    first = value.offset + sum(step for step in steps if step < 0)
-    last = value.offset + sum(step for step in steps if step > 0)
+    first = value.offset + sum(min(step, 0) for step in steps)
+    last = value.offset + sum(max(step, 0) for step in steps)
     end = (last + 1) * value.dtype.numpy.itemsize
     # Where the library chose the size, it is asked first: of rows that are rounded up, it is that of the view.
     return first >= 0 and (end <= sizes.get(whole.id, 0) or end <= span(whole))

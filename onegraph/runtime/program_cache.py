@@ -20,7 +20,7 @@ from .staged import Staged
 CAPACITY = 128
 # Beyond so many programs, the least recently used ones go while they take more bytes than this beside the newest one.
 FEW, MOST_BYTES = 16, 1 << 30
-_making = threading.local()  # depth: number of nested entries that the thread is making
+_making = threading.local()  # is_making: whether the thread is making an entry
 
 
 class Counters(NamedTuple):
@@ -108,14 +108,14 @@ class ProgramCache:
             StateError: this call interrupts the making of an entry in the same thread, and would have to wait.
         """
         while (entry := self.entries.get(key)) is None:
-            turn, depth = self._turns.setdefault(key, new_rlock()), getattr(_making, "depth", 0)
-            if depth and is_held(turn):
+            turn, is_making = self._turns.setdefault(key, new_rlock()), getattr(_making, "is_making", False)
+            if is_making and is_held(turn):
                 raise StateError(
                     "the executable is compiling for these shapes, in this very thread or in one that may wait for it; "
                     "a signal handler or a destructor that calls it then has to leave that to another thread, or until "
                     "later"
                 )
-            _making.depth = depth + 1
+            _making.is_making = True
             try:
                 with turn:
                     if self._turns.get(key) is turn:  # otherwise another thread finished: look again
@@ -125,7 +125,7 @@ class ProgramCache:
                         finally:
                             self._turns.pop(key, None)
             finally:
-                _making.depth = depth
+                _making.is_making = is_making
         entry.used = self.tick()
         return entry
 

@@ -62,6 +62,7 @@ def test_reshapes_are_views_where_numpy_copies_nothing():
         (value((2,), (2,), 1), {0: 4}, True),  # the memory has at least the elements of its value
         (value((4,), (-1,), 3), {}, True),
         (value((4,), (-1,), 2), {}, False),
+        (value((2, 2), (-1, 1)), {}, False),
         (value((0,), (1,), 99), {}, True),
         (value((1,), (1,), 99), {}, False),
         (value((3, 2), (0, 3)), {}, True),
