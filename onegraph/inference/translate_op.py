@@ -127,8 +127,8 @@ def _same_kinds(
 ) -> tuple[Pair | LogicalTensor | None, ...]:
     """The pairs, with a logical tensor in place of the pair where one was given."""
     pairs_found: list[Pair | LogicalTensor | None] = []
-    for index, (tensor, pair) in enumerate(zip_longest(tensors[: len(pairs)], pairs)):
-        order = permutations.get(ports[min(index, len(ports) - 1)].name)
+    for tensor, pair, port in zip_longest(tensors[: len(pairs)], pairs, ports[: len(pairs)]):
+        order = None if port is None else permutations.get(port.name)
         same = None if pair is None else _same_memory(tensor, order)
         pairs_found.append(pair if same is None else same)
     return tuple(pairs_found)
@@ -230,7 +230,7 @@ class _Work:
         if own not in self.given_attrs and value == default:
             return
         beside = self.source.attribute(own).ignored_beside if own in self.given_attrs else ""
-        if beside and self.given_attrs.get(beside) and not self.target.attribute(word).ignored_beside:
+        if self.given_attrs.get(beside) and not self.target.attribute(word).ignored_beside:
             return  # the source ignores the attribute, and the target refuses it
         if not is_known:
             # The target lacks an attribute that was added later. Omitting it means its default.
@@ -248,10 +248,11 @@ class _Work:
 
     def _value(self, attribute: Attribute, value: AttrValue) -> AttrValue:
         dialect = self.target.dialect
-        if dialect is not None and has_type(value, str):
-            back = {new: old for old, new in dialect.values.get(attribute.name, {}).items()}
+        if dialect is not None:
+            back: dict[AttrValue, AttrValue] = {new: old for old, new in dialect.values.get(attribute.name, {}).items()}
             value = back.get(value, value)
-        if is_swapped(self.target, attribute.name) and has_type(value, tuple):
+        if is_swapped(self.target, attribute.name):
+            assert has_type(value, tuple)  # dims
             dims = swap_channels(tuple(map(int, value)), format_of(self.target, self.attrs))
             value = known_dims(dims)
         if attribute.kind == "s64" and has_type(value, float) and value.is_integer():
@@ -344,6 +345,7 @@ def _names(schema: Schema) -> dict[str, str]:
 def _default(schema: Schema, name: str) -> AttrValue | Fill | None:
     """The default of an edition's attribute, translated to the base vocabulary."""
     default = schema.attribute(name).default
-    if schema.dialect is None or not has_type(default, str):
+    if schema.dialect is None:
         return default
-    return schema.dialect.values.get(name, {}).get(default, default)
+    words: dict[object, AttrValue] = {**schema.dialect.values.get(name, {})}
+    return words.get(default, default)

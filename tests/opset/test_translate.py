@@ -81,6 +81,11 @@ def test_round_trip_keeps_the_call(source, target):
             assert kept.items() <= back.attrs.items() <= attrs.items()
 
 
+def test_zero_keeps_its_sign():
+    found = translate("Clamp", {"min": -0.0, "max": 1.0}, source=BASE_EDITION, target="legacy-1")
+    assert str(found.attrs) == "{'min': -0.0, 'max': 1.0}"
+
+
 @pytest.mark.parametrize("name", EDITIONS)
 def test_nothing_is_lost_in_the_same_edition(name):
     for kind, schema in edition(name).schemas.items():
