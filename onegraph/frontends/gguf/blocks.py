@@ -126,14 +126,14 @@ def _q5_k(rows: Array) -> Blocks:
 
 
 def _q2_k(rows: Array) -> Blocks:
-    factors, scale, least = rows[:, :16], _f16(rows[:, 80:82]), _f16(rows[:, 82:84])
+    factors, scale, least = rows[:, :16], _f16(rows[:, 80:82]), _f16(rows[:, 82:])
     return _moved(_quarters(rows[:, 16:80]), scale * (factors & 15), least * (factors >> 4))
 
 
 def _q3_k(rows: Array) -> Blocks:
     codes = _quarters(rows[:, 32:96]) | _planes(rows[:, :32], 8) << 2
     factors = (_planes(rows[:, 96:104], 2) | _planes(rows[:, 104:108], 4) << 4).astype(np.int8) - np.int8(32)
-    return Blocks(codes, _f16(rows[:, 108:110]) * factors, zero=4)
+    return Blocks(codes, _f16(rows[:, 108:]) * factors, zero=4)
 
 
 def _iq4_nl(rows: Array) -> Blocks:
@@ -151,7 +151,7 @@ def _q6_k(rows: Array) -> Blocks:
     high = (rows[:, 128:192].reshape(len(rows), -1, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None]) & 3
     codes = (low | (high.reshape(len(rows), -1) << 4)).astype(np.int8) - np.int8(32)
     factors = np.ascontiguousarray(rows[:, 192:208]).view(np.int8)
-    return Blocks(codes, _f16(rows[:, 208:210]) * factors)
+    return Blocks(codes, _f16(rows[:, 208:]) * factors)
 
 
 # The numbers of the codes of formats that are not linear.
