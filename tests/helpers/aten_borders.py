@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from onegraph._util.size_symbols import OpenSizes
+from onegraph.ir.op import LogicalTensor
+from onegraph.opset.dtypes import DataType
 from tests.helpers import torch_stand_in as own
-from tests.helpers.aten_tables import changed, graph_of
+from tests.helpers.aten_tables import changed, graph_of, sized
 
 FLOAT = own.Dtype("float32")
 
@@ -28,17 +31,23 @@ def captured(front: Any) -> Iterator[str]:
         ("aten.mul.Tensor", ["n0", "n0"], [2, 3]),
         ("zeros_like", ["n1"], [2, 3]),
         ("aten.add.Tensor", ["n0", "n2"], [2, 3]),
+        ("aten.split.Tensor", ["n2", 1], ([1, 3], [1, 3])),
+        ("getitem", ["n4", 1], [1, 3]),
+        ("aten.ones.default", [[2, 3]], [2, 3]),
+        ("aten.mm.default", ["n3", "n6"], [2, 3]),
     ]
     given = [own.from_numpy(np.ones((2, 3), np.float16))]
     try:
         for now in (None, SimpleNamespace(fw_metadata=None)):
             own.TracingContext.now = now
-            yield str(backend.onegraph(graph_of([[2, 3]], calls, [3]), [], options={"threads": 1}))
+            yield str(backend.onegraph(graph_of([[2, 3]], calls, [3, 5, 7]), [], options={"threads": 1}))
             for kind in ("inference", "forward", "backward"):
-                region = backend.CapturedRegion(graph_of([[2, 3]], calls, [3]), options(), kind)
+                region = backend.CapturedRegion(graph_of([[2, 3]], calls, [3, 5, 7]), options(), kind)
                 yield f"{kind} {region.weights} {region.written} {region.saved}"
-                yield from region._divided(given, []).graph.lines()
-            yield f"{front['in_place'].written_inputs(graph_of([[2, 3]], calls, [3]))}"
+                made = region._divided(given, [])
+                yield from made.graph.lines()
+                yield f"{[name for name in vars(made) if name.startswith('_folded')]} {made.recompiled}"
+            yield f"{front['in_place'].written_inputs(graph_of([[2, 3]], calls, [3, 5, 7]))}"
     finally:
         backend.aot_autograd, own.TracingContext.now = usual, before
 
@@ -106,6 +115,7 @@ def whole_calls(front: Any) -> Iterator[str]:
         with gm.graph.inserting_before(end):
             bodies = [gm.graph.get_attr(one) for one in ("yes", "no")]
             call = gm.graph.call_function(own.higher(name), [flag, *bodies, [source]], kwargs)
+        call.meta["val"] = (source.meta["val"],)
         metas = {node: node.meta.get("val") for node in gm.graph.nodes}
         metas[call] = (metas[source],)
         with gm.graph.inserting_before(end):
@@ -116,6 +126,91 @@ def whole_calls(front: Any) -> Iterator[str]:
             yield f"{[op.kind for op in made.graph.ops]}"
         except Exception as error:
             yield f"{type(error).__name__}: {error}"
+        first.meta["val"] = source.meta["val"]
+        end.args = ((first,),)
+        for smallest in (1, 5):
+            options = front["options"].BackendOptions(smallest=smallest)
+            yield str(front["partitions"].divided(gm, {}, options, "inference")[1])
+            yield from gm.graph.lines()
 
 
-BORDERS = {one.__name__: one for one in (captured, draws_in_order, writes, views, whole_calls)}
+def decisions(front: Any) -> Iterator[str]:
+    """Which calls run here, which parts are worth it, and which calls are dead."""
+    module, verdict = front["partitions"], front["support"].Verdict
+    for reason, host, few, kind, forced in itertools.product(
+        ("", "why"), (False, True), (False, True), ("inference", "forward"), (False, True)
+    ):
+        yield f"{module._runs_here(verdict(reason, host=host, few=few), kind, forced)}"
+    shape = [3, 3]
+    names = ("aten.add.Tensor", "mm", "aten.permute.default", "aten.fill_.Scalar", "aten.rand.default", "getitem")
+    gm = graph_of([shape], [(name, ["n0", 0], shape) for name in names], [0])
+    own.OPS.target("aten.fill_.Scalar")._schema.is_mutable = True
+    nodes = [*gm.graph.nodes]
+    for first, (moves, few) in itertools.product(nodes[1:4], itertools.product((False, True), repeat=2)):
+        for others in ((), nodes[1:2], nodes[6:7]):
+            part = SimpleNamespace(nodes=dict.fromkeys([first, *others]))
+            told = dict.fromkeys(nodes, verdict()) | {first: verdict(moves=moves, few=few)}
+            yield f"{[module._is_worth(part, told, smallest) for smallest in (0, 1, 2)]}"
+    yield str([module._is_worth(SimpleNamespace(nodes={}), {}, smallest) for smallest in (0, 1)])
+    module.without_dead(gm.graph)
+    yield from gm.graph.lines()
+    for rank, axes in itertools.product((0, 1, 3), (None, [], 0, -1, [0, -1, 0])):
+        yield f"{front['node'].axes_of(axes, rank)}"
+
+
+def open_tensors(front: Any) -> Iterator[str]:
+    """Tensors and programs whose sizes are open."""
+    module, made = front["open_part"], front["open_export"]
+    sizes = OpenSizes([4, 6])
+    first, second = sizes.symbols
+    known = {own.sympy_stand_in.Symbol(name): one for name, one in zip(("s0", "s1"), sizes.symbols, strict=True)}
+    tensors = [
+        (["s0", 6], None, [4, 6], None), (["s0", 6], None, [5, 6], None), (["s0", 6], ["s1", 1], [4, 6], [6, 1]),
+        (["s0", 1], ["s1", "s0"], [4, 1], [1, 9]), ([2, 3], ["s1", 1], [2, 3], [6, 1]), ([2, 3], None, [2, 3], None),
+        (["s0", 6], ["s3", 1], [4, 6], [6, 1]), (["s0", 6], ["s3", 1], [4, 6], [7, 1]),
+    ]  # fmt: skip
+    for shape, strides, now, steps in tensors:
+        stated = own.Tensor(FLOAT, sized(shape), None if strides is None else [_step(one) for one in strides])
+        try:
+            one = module.OpenLikes(known).of(stated, own.Tensor(FLOAT, now, steps))
+            yield f"{one.shape} {one.stride()} {one.stride(0)} {one.numel()} {one.dtype} {type(one).__name__}"
+        except Exception as error:
+            yield f"{type(error).__name__}: {error}"
+        node = SimpleNamespace(meta={"val": stated})
+        yield f"{module.Dims([node]).stated} {module.Dims([node]).layouts}"
+        yield str(module.Dims([node, SimpleNamespace(meta={"val": 3})]).of([own.Tensor(FLOAT, now, steps), 3]))
+    like = module.OpenLike(own.Tensor(FLOAT, [4, 6]), (first, second), (second, 1))
+    yield f"{like.size()} {like.size(1)} {like.stride(0)} {like.stride()} {like.numel()}"
+    layout, at = front["layouts"].Layout, {4: 5, 6: 7}
+    for shape, strides in (((first, 3), (3, 1)), ((2, 3), (second, 1)), ((2, 3), None), ((2, first), None)):
+        found = layout(FLOAT, shape, (0, 1), (), strides)
+        yield str(module._at(found, lambda size: at.get(getattr(size, "value", size), size)))
+        tensor = LogicalTensor(0, DataType.f32, shape, strides)
+        empty = SimpleNamespace()
+        graph = SimpleNamespace(inputs={"a": tensor}, outputs={"b": tensor}, _empty=lambda empty=empty: empty)
+        yield str(module.shell(graph, lambda size: at.get(getattr(size, "value", size), size)))
+    for found, fits in itertools.product((None, [2, 3]), (False, True)):
+        program = SimpleNamespace(
+            parameters=SimpleNamespace(sizes=lambda dims, found=found: found), fits=lambda sizes, fits=fits: fits,
+            at=lambda sizes: lambda size: size,
+        )  # fmt: skip
+        for stated in ([own.Tensor(FLOAT, [2, 3])], [own.Tensor(FLOAT, [2, 3], [1, 2])]):
+            layouts = [layout.of(own.Tensor(FLOAT, [2, 3]))]
+            part = module.OpenPart(program, SimpleNamespace(of=lambda arguments: []), layouts, [])
+            yield str((part.sizes(stated) or [None])[0])
+    most, large, made.MOST_SIZES, made.LARGE_SIZES = made.MOST_SIZES, made.LARGE_SIZES, 6, (8, 16, 32)
+    for ranges in ([(2, 4)], [(3, 9)], [(2, 8), (2, 16)], [(2, 5), (7, 7), (4, 8), (2, 3), (3, 31)], [(2, 6), (2, 7)]):
+        now = [SimpleNamespace(value=low + 1) for low, _ in ranges]
+        tried = made.OpenDims._values(SimpleNamespace(_sizes=SimpleNamespace(symbols=now), ranges=ranges))
+        yield str([*tried])
+    made.MOST_SIZES, made.LARGE_SIZES = most, large
+    for bounds in (None, (0, 5), (1, 5), (2, 1 << 30), (3, 1 << 20)):
+        yield str(made._range(None if bounds is None else SimpleNamespace(lower=bounds[0], upper=bounds[1])))
+
+
+def _step(step: Any) -> Any:
+    """A stride of PyTorch, of which s3 is known by no dim."""
+    return step if type(step) is int else own.SymInt(step, {"s0": 4, "s1": 6, "s3": 6}[step])
+
+
+BORDERS = {one.__name__: one for one in (captured, draws_in_order, writes, views, whole_calls, decisions, open_tensors)}

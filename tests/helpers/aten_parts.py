@@ -191,7 +191,7 @@ def programs(front: Any) -> Iterator[str]:
 
         front["weights"].ModuleWeights.fit = fit
         try:
-            results = [str(made.run([0, first])) for _ in range(20)]
+            results = [f"{made.run([0, first])} {[one.calls for one in made.programs.values()]}" for _ in range(20)]
             yield f"{frozen} {times} {results} {made.trial is None} {made.places} {made.in_vain} {log}"
             for number in range(8):
                 second.array[number] += 1
@@ -211,7 +211,9 @@ def programs(front: Any) -> Iterator[str]:
     yield f"{len(made.programs)} {made.in_vain}"
     odd = weight(1)
     odd.device = own.Named("meta")
-    yield str(made.run([odd])) + str(made.places)
+    yield f"{made._renewed(2, kept[:1])(*kept[:1])} {made.run([odd])} {made.places} {len(made.programs)}"
+    plain = module.Programs(compiled, [], options)
+    yield str([plain.run([number]) for number in range(3)])
     for comparing, computing, reading in (
         ([1.0] * 7, [1.0], []), ([1.0] * 8, [50.0], []), ([1.0] * 8, [49.0], []), ([1.0] * 8, [49.0], [1.0] * 7),
         ([1.0] * 8, [49.0], [1.0] * 8), ([3e-6] * 8, [1e-6], []), ([2e-6] * 8, [1e-6], []), ([1.0] * 8, [49.0], [50.0]),
@@ -495,6 +497,13 @@ OPEN: tuple[tuple[Any, ...], ...] = (
     ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, 1, 9223372036854775807], ["s0-1", 6]),
     ([["s0", 6], ["s1", 6]], "aten.cat.default", [["n0", "n1"], 0], ["s0+s1", 6]),
     ([["s0", 6]], "aten.full.default", [["s0", 3], 2.0], ["s0", 3]),
+    ([["s0", 6]], "aten.full.default", [["s0", "s0"], 2.0], ["s0", "s0"]),
+    ([["s0", 6]], "aten.full.default", [["s0//2", 3], 2.0], ["s0//2", 3]),
+    ([["s0", "s1"]], "aten.full.default", [["s1//4", "s0*s1"], 2.0], ["s1//4", "s0*s1"]),
+    ([["s0", 6]], "aten.full.default", [["s0%3", 3], 2.0], ["s0%3", 3]),
+    ([["s0", 6]], "aten.full.default", [[2, 3], "s0"], [2, 3]),
+    ([["s0", 6]], "aten.full.default", [[], "s0"], []),
+    ([["s0", 6]], "aten.add.Tensor", ["n0", "s0"], ["s0", 6]),
     ([["s0", 6]], "aten.arange.start_step", [0, "s0"], ["s0"]),
     ([["s0", 6]], "aten.arange.start_step", [2, "2*s0", 2], ["s0-1"]),
     ([["s0", 6]], "aten.mean.dim", ["n0", [0]], [6]),
@@ -545,7 +554,7 @@ def exports(front: Any) -> Iterator[str]:
             yield f"{name} {type(error).__name__}: {error}"
     for kinds in itertools.product(("USER_OUTPUT", "BUFFER_MUTATION"), repeat=2):
         gm = _graph([[2, 3]], [("aten.neg.default", ["n0"], [2, 3])], [1, 1])
-        for result in (None, 3, [*gm.graph.nodes][0]):
+        for result in (None, 3, next(iter(gm.graph.nodes))):
             end = [*gm.graph.nodes][-1]
             end.args = ((end.args[0][0], result),)
             program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)], [*zip(kinds, "ab", strict=True)][:2])
@@ -606,8 +615,15 @@ def parts(front: Any) -> Iterator[str]:
         ([[size, 8], [8, 8], sized(size)], [("aten.mm.default", ["n0", "n1"], [size, 8]),
                                      ("aten.add.Tensor", ["n3", "n2"], [size, 8])], [4, 3]),
     )  # fmt: skip
+    numbers = (
+        [[size, 8], [8, 8], sized(size)],
+        [("aten.mm.default", ["n0", "n1"], [size, 8]), ("aten.full.default", [["n2", 8], "n2"], [size, 8]),
+         ("aten.add.Tensor", ["n3", "n4"], [size, 8]), ("aten.arange.start_step", [1, "n2"], [f"{size}-1"]),
+         ("aten.var.correction", ["n5", [0]], [8]), ("aten.mul.Tensor", ["n7", "n2"], [8])],
+        [5, 6, 8],
+    )  # fmt: skip
     with aten_passes.compiling():
-        for place, (shapes, calls, results) in enumerate(cases):
+        for place, (shapes, calls, results) in enumerate((*cases, numbers)):
             work = work_of()
             part = module.CompiledPart(
                 _graph(shapes, calls, results), {}, options_of(threads=1, smallest=place + 1), work

@@ -152,7 +152,7 @@ class _Unknown:
     def whole(self) -> Graph:
         """The new graph."""
         for name, tensor in self._graph.inputs.items():
-            shape: Sequence[Any] = tensor.shape or ()
+            shape: Any = tensor.shape
             if tensor.id in self._recipes:
                 continue
             made = self._made.input(name, tensor.dtype, [None if type(dim) is OpenSize else dim for dim in shape])
@@ -172,11 +172,13 @@ class _Unknown:
         return self._made
 
     def _source(self, tensor: LogicalTensor) -> LogicalTensor:
-        recipe = self._recipes.get(tensor.id)
-        if tensor.id not in self._tensors and recipe is not None and recipe.make is not None:
-            self._tensors[tensor.id] = self._emit.tensor(recipe.make(self._emit, self._vector))
-        elif tensor.id not in self._tensors:
-            self._tensors[tensor.id] = self._made._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+        if tensor.id not in self._tensors:
+            recipe: Any = self._recipes.get(tensor.id)
+            self._tensors[tensor.id] = (
+                self._made._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+                if recipe is None
+                else self._emit.tensor(recipe.make(self._emit, self._vector))
+            )
         return self._tensors[tensor.id]
 
     def _moved(self, op: Op) -> LogicalTensor | None:
@@ -204,8 +206,9 @@ class _Unknown:
 
     def _again(self, op: Op, sources: Sequence[LogicalTensor | None]) -> Sequence[LogicalTensor]:
         asked = [name for name, value in op.attrs.items() if is_open(value if type(value) is tuple else (value,))]
-        if asked == ["shape"] and op.kind == "StaticReshape" and sources[0] is not None:
-            return [self._reshaped(op, sources[0])]
+        if asked == ["shape"] and op.kind == "StaticReshape":
+            src: Any = sources[0]
+            return [self._reshaped(op, src)]
         if asked:
             raise NotLowered(f"{op.kind} {op.name!r}: attribute {asked[0]} needs a size that is open")
         types = tuple([tensor.dtype for tensor in op.outputs])

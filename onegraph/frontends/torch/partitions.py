@@ -154,7 +154,7 @@ def _is_pure(node: FxNode) -> bool:
     target: Any = node.target
     if is_call(node):
         return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
-    return node.op == "call_function" and getattr(target, "__module__", "") in ("_operator", "math")
+    return getattr(target, "__module__", "") in ("_operator", "math")
 
 
 def name_of(node: FxNode) -> str:
@@ -171,11 +171,11 @@ def _is_result(node: FxNode) -> bool:
 def _whole(gm: GraphModule, known: Mapping[FxNode, Any], taken: Mapping[FxNode, bool]) -> list[Proposed]:
     """One part with all calls, if all run here: PyTorch's search takes seconds for a thousand calls."""
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
-    return [Proposed(0, calls)] if calls and all(taken.get(node) for node in calls) else []
+    return [Proposed(0, calls)] if all(taken.get(node) for node in calls) else []
 
 
 def _moves(node: FxNode, verdict_of: Mapping[FxNode, Verdict]) -> bool:
-    return node in verdict_of and not verdict_of[node].reason and verdict_of[node].moves
+    return not verdict_of[node].reason and verdict_of[node].moves
 
 
 def _trim(part: Proposed) -> None:
@@ -227,7 +227,7 @@ def _with_functions(
     """Put a function in the place of each fused module, and known tensors in the place of known calls."""
     parts: list[CompiledPart] = []
     for node in [*gm.graph.nodes]:
-        if node.op != "call_module" or not str(node.target).startswith(PREFIX):
+        if node.op != "call_module":  # no captured graph has such a call
             continue
         inner: Any = getattr(gm, str(node.target))
         own = [node for node in inner.graph.nodes if node.op == "placeholder"]
