@@ -467,7 +467,7 @@ def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:
 def _graph(shapes: Sequence[Any], calls: Sequence[Any], results: Any) -> Any:
     """A module of calls: an op, its arguments, and the shape and perhaps the strides of its result."""
     made = [
-        (name, places, like[0] if isinstance(like[0], own.SymInt) else (_kind(name), *like))
+        (name, places, like[0] if isinstance(like[0], (own.SymInt, tuple)) else (_kind(name), *like))
         for name, places, *like in calls
     ]
     gm = graph_of(shapes, made, results if type(results) is list else [results])
@@ -529,6 +529,70 @@ OPEN: tuple[tuple[Any, ...], ...] = (
     ([["s0", 6]], "aten.roll.default", ["n0", [9], [0]], ["s0", 6]),
     ([["s0", 6]], "aten.flip.default", ["n0", [0]], ["s0", 6]),
     ([["s0", 6]], "aten.constant_pad_nd.default", ["n0", [0, 0, -1, 2], 0.5], ["s0+1", 6]),
+    ([["s0", 6]], "aten.constant_pad_nd.default", ["n0", [1, 0], None], ["s0", 7]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, -2, None], [2, 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, 0, "s0"], ["s0", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, 0, END, 2], ["s0-s0//2", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, "1-s0", END], ["s0-1", 6]),
+    ([["s0", 6]], "aten.select.int", ["n0", 0, 2], [6]),
+    ([["s0", 6]], "aten.select.int", ["n0", 0, "2-s0"], [6]),
+    ([["s0", 6], [6]], "aten.select_scatter.default", ["n0", "n1", 0, -1], ["s0", 6]),
+    ([["s0", 6], [6]], "aten.select_scatter.default", ["n0", "n1", 0, "s0-2"], ["s0", 6]),
+    ([["s0", 6], [2, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, None, 2], ["s0", 6]),
+    ([["s0", 6], [2, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, 0, 4, 2], ["s0", 6]),
+    ([["s0", 6], [2, 6]], "aten.slice_scatter.default", ["n0", "n1", 0, -4, END, 2], ["s0", 6]),
+    ([["s0", 6], ["s0", 6]], "aten.slice_scatter.default", ["n0", "n1", 0, 0, END], ["s0", 6]),
+    ([["s0", 6], ["s0", 3]], "aten.slice_scatter.default", ["n0", "n1", 1, 1, 4], ["s0", 6]),
+    ([["s0", 6]], "aten.roll.default", ["n0", [-3, 1], [0, 1]], ["s0", 6]),
+    ([["s0", 6]], "aten.roll.default", ["n0", [2], []], ["s0", 6]),
+    ([["s0", 6]], "aten.var.correction", ["n0", [0], 1], [6]),
+    ([["s0", 6]], "aten.var.correction", ["n0", [0], 0], [6]),
+    ([["s0", 6]], "aten.std.correction", ["n0", [0, 1], 2], []),
+    ([["s0", 6]], "aten.var_mean.correction", ["n0", [0], 1], ([6], [6])),
+    ([["s0", 6]], "aten.sort.default", ["n0", 0, True], (["s0", 6], ("int64", ["s0", 6]))),
+    ([("bool", ["s0", 6])], "aten.sort.default", ["n0", -1, False], (("bool", ["s0", 6]), ("int64", ["s0", 6]))),
+    ([[2, 3, "s0"]], "aten.reflection_pad1d.default", ["n0", [1, 2]], [2, 3, "s0+3"]),
+    ([[2, 3, "s0"]], "aten.replication_pad1d.default", ["n0", [-1, 2]], [2, 3, "s0+1"]),
+    ([[2, 3, "s0+3"], [2, 3, "s0"]], "aten.reflection_pad1d_backward.default", ["n0", "n1", [1, 2]], [2, 3, "s0"]),
+    ([[1, 2, "s0", 6]], "aten._adaptive_avg_pool2d.default", ["n0", [2, 3]], [1, 2, 2, 3]),
+    ([[1, 2, "s0", 6]], "aten._adaptive_avg_pool2d.default", ["n0", [1, 1]], [1, 2, 1, 1]),
+    ([[1, 2, "s0", 6]], "aten.adaptive_max_pool2d.default", ["n0", [2, 3]], ([1, 2, 2, 3], ("int64", [1, 2, 2, 3]))),
+    ([[1, 2, 6, 6, "s0"]], "aten._adaptive_avg_pool3d.default", ["n0", [2, 3, 2]], [1, 2, 2, 3, 2]),
+    ([[1, 2, "s0", 6]], "aten.avg_pool2d.default", ["n0", [2, 2], [2, 2], [0, 0], True], [1, 2, "(s0+1)//2", 3]),
+    ([[1, 2, "s0", 6]], "aten.avg_pool2d.default", ["n0", [2, 2], [1, 1], [0, 0], False, True, 3], [1, 2, "s0-1", 5]),
+    ([["s0", 6]], "aten.unfold.default", ["n0", 1, 2, 2], ["s0", 3, 2]),
+    ([["s0", 6]], "aten.unfold.default", ["n0", 0, 2, 1], ["s0-1", 6, 2]),
+    ([["s0", 6], ["s0", 6]], "aten.stack.default", [["n0", "n1"], 1], ["s0", 2, 6]),
+    ([["s0", 6]], "aten.split.Tensor", ["n0", 2, 1], (["s0", 2], ["s0", 2], ["s0", 2])),
+    ([["s0"], ["s1"]], "aten.searchsorted.Tensor", ["n0", "n1"], ("int64", ["s1"])),
+    ([[6], ["s1"]], "aten.searchsorted.Tensor", ["n0", "n1", True], ("int32", ["s1"])),
+    ([["s0", "s0"]], "aten.diagonal.default", ["n0", 0], ["s0"]),
+    ([["s0", 6]], "aten.cumsum.default", ["n0", 0], ["s0", 6]),
+    ([["s0", 6]], "aten.triu.default", ["n0", 1], ["s0", 6]),
+    ([["s0", 6], ("int64", ["s1"])], "aten.index_select.default", ["n0", 0, "n1"], ["s1", 6]),
+    ([["s0", 6]], "aten.amax.default", ["n0", [0]], [6]),
+    ([["s0", 6]], "aten.full_like.default", ["n0", 2.0], ["s0", 6]),
+    ([["s0", 6]], "aten.linalg_vector_norm.default", ["n0", 2, [0]], [6]),
+    (
+        [[1, 2, "s0", 8], [1, 2, "s1", 8]],
+        "aten._scaled_dot_product_flash_attention_for_cpu.default",
+        ["n0", "n1", "n1", 0.0, True],
+        ([1, 2, "s0", 8], [1, 2, "s0"]),
+    ),
+    ([[1, 2, "s0", 6]], "onegraph.upsample_nearest2d.default", ["n0", ["2*s0", 12]], [1, 2, "2*s0", 12]),
+    ([[1, 2, "s0", 6]], "onegraph.upsample_bilinear2d.default", ["n0", [8, 12], False], [1, 2, 8, 12]),
+    (
+        [["s0", 6], [6], [6]],
+        "aten.native_layer_norm.default",
+        ["n0", [6], "n1", "n2", 1e-5],
+        (["s0", 6], ["s0", 1], ["s0", 1]),
+    ),
+    (
+        [["s0", 4, 6]],
+        "aten.native_group_norm.default",
+        ["n0", None, None, "s0", 4, 6, 2, 1e-5],
+        (["s0", 4, 6], ["s0", 2], ["s0", 2]),
+    ),
 )
 
 
@@ -538,12 +602,16 @@ def exports(front: Any) -> Iterator[str]:
     symbols = [own.sympy_stand_in.Symbol(name) for name in NOW]
     for place, (shapes, name, places, *like) in enumerate(OPEN):
         calls: list[Any] = [(name, places, *like)]
-        if not name.startswith("aten.arange"):
+        has_several = type(like[0]) is tuple and type(like[0][0]) is not str
+        if has_several:
+            calls += [("getitem", [f"n{len(shapes)}", at], *like[0][at : at + 1]) for at in range(len(like[0]))]
+        elif not name.startswith("aten.arange"):
             calls.append(("aten.add.Tensor", [f"n{len(shapes)}", f"n{len(shapes)}"], like[0]))
         least, most = ((None, None), (2, 64), (3, 5), (0, 1 << 40), (4, 7))[place % 5]
         if "s0-" in str(places) or "//" in str(places):
             least, most = 4, 7
-        ends = [len(shapes) + at for at in reversed(range(len(calls)))][: 1 + place % 2]
+        ends = [len(shapes) + at for at in reversed(range(len(calls)))]
+        ends = ends[:-1] if has_several else ends[: 1 + place % 2]
         gm = _graph(shapes, calls, ends)
         program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)] * len(shapes), len(ends))
         if least is not None:
