@@ -621,14 +621,22 @@ def made_by_programs(name: str, number: int) -> list[str]:
 
 from . import (  # noqa: E402, F401  # they add materials
     drawn_calls,
+    drawn_commands,
+    drawn_conformance,
     drawn_edits,
+    drawn_failures,
     drawn_files,
     drawn_fusions,
+    drawn_judges,
     drawn_loops,
     drawn_numbers,
+    drawn_pictures,
+    drawn_prints,
     drawn_quantization,
     drawn_reports,
+    drawn_runs,
     drawn_saves,
+    drawn_tools,
     drawn_uses,
     drawn_windows,
 )
