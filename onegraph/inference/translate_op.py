@@ -347,5 +347,5 @@ def _default(schema: Schema, name: str) -> AttrValue | Fill | None:
     default = schema.attribute(name).default
     if schema.dialect is None:
         return default
-    words: dict[object, AttrValue] = {**schema.dialect.values.get(name, {})}
-    return words.get(default, default)
+    words = schema.dialect.values.get(name, {})
+    return next((new for old, new in words.items() if old == default), default)

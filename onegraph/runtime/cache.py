@@ -42,7 +42,7 @@ class Cache:
     def __init__(self, past: object, capacity: int, axis: int = -2) -> None:
         past_array = array_of("past", past)
         rank = past_array.ndim
-        self._axis = integer("axis", axis, -rank, rank - 1) % rank if rank else integer("axis", axis, 0, -1)
+        self._axis = integer("axis", axis, -rank, rank - 1) % rank  # of a scalar it is none
         tokens: int = past_array.shape[self._axis]
         most = integer("capacity", capacity, tokens, MOST, f"an integer from the {tokens} tokens of 'past' on")
         shape = (*past_array.shape[: self._axis], most, *past_array.shape[self._axis + 1 :])

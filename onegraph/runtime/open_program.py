@@ -26,7 +26,7 @@ from ..compiler.ir.value import Value
 from ..compiler.kernels.native import CompiledKernel, KernelSource
 from ..compiler.library_steps import NoParametersError, OtherStepsError, Partitioning
 from ..compiler.lower import lower
-from ..compiler.numpy_steps import numpy_step_at, store
+from ..compiler.numpy_steps import numpy_step_at
 from ..compiler.open_values import At, OpenValues, ValuesAt, value_at
 from ..compiler.options import Options as PassOptions
 from ..compiler.passes import run_passes
@@ -182,8 +182,6 @@ class OpenProgram:
         in_c = [step for step in steps if isinstance(step, CompiledStep)]
         if like.ending.n_steps or any(step.alone or step.again for step in like.steps):
             raise NoParametersError("a step runs at the end, in one thread alone, or with constants of its own")
-        if any(isinstance(step, NumpyStep) and step.source is None and step.run is not store for step in steps):
-            raise NoParametersError("a step runs graphs of its own")
         like_values = like.placement.values
         is_equal = (
             len(in_c) == len(like.steps) and len(values) == len(like_values) and all(map(_is_like, in_c, like.steps))
@@ -245,9 +243,8 @@ class OpenProgram:
         kinds_alike: dict[Hashable, int] = {}
         for index, step in enumerate(self.schedule.steps):
             if isinstance(step, NumpyStep):
-                if step.source is not None:
-                    numpy_step_at(step, ValuesAt(self.schedule.values, look), look)
-                    self.on_host.append(index)
+                numpy_step_at(step, ValuesAt(self.schedule.values, look), look)
+                self.on_host.append(index)
                 continue
             for shift in step.shifts:
                 look(shift)

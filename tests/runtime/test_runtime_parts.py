@@ -42,6 +42,7 @@ from onegraph.runtime import (
     sized_program,
     subprograms,
 )
+from onegraph.runtime import compiled_program as compiled_module
 from onegraph.runtime import program as program_module
 from onegraph.runtime.apart import _Edges
 from onegraph.runtime.arguments import Arguments, value_inputs
@@ -779,7 +780,8 @@ def test_results_of_stages_share_no_memory(results, apart):
 @pytest.mark.parametrize(
     ("recipe", "threads", "used"), [("small", 2, 4), ("large", 2, 2), ("large", None, 4), ("other", 2, 2)]
 )
-def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, threads, used, monkeypatch):
+@pytest.mark.parametrize("stated", [None, 3])
+def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, threads, used, stated, monkeypatch):
     class Partitioning(SimpleNamespace):
         pass
 
@@ -792,14 +794,15 @@ def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, th
     monkeypatch.setattr(sized_program, "Partitioning", Partitioning)
     monkeypatch.setattr(sized_program, "ThreadCount", Counted)
     monkeypatch.setattr(sized_program, "restore_threads", lambda count: None)
-    monkeypatch.setattr(sized_program, "compile_recipes", lambda recipes, *_, **__: recipes)
+    asked = []
+    monkeypatch.setattr(sized_program, "compile_recipes", lambda recipes, *_, **given: asked.append(given) or recipes)
     Counted.counts = []
     kind = SimpleNamespace(
         recipe=SimpleNamespace(is_small=True) if recipe == "other" else Partitioning(is_small=recipe == "small"),
         threads=threads,
     )
     program = object.__new__(SizedProgram)
-    options = SimpleNamespace(policy="fusion", fpmath_mode="strict", threads=None)
+    options = SimpleNamespace(policy="fusion", fpmath_mode="strict", threads=stated)
     program._form = SimpleNamespace(
         options=options, threads_of_steps=lambda: 4, kinds=[kind], lowered=None, schedule=None
     )
@@ -808,6 +811,7 @@ def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, th
     assert Counted.counts == [used]
     assert program.compiled == 1
     assert made[0].made is kind.recipe
+    assert asked == [{"policy": "fusion", "fpmath_mode": "strict", "share": stated is None}]
 
 
 @pytest.mark.parametrize(("first", "second", "same"), [((1, 2), (1, 2), True), ((1, 2), (1, 3), False)])
@@ -1979,3 +1983,19 @@ def test_parts_of_small_caches_have_room(past, room):
     graph.output("present", graph.concat(*ends, axis=1))
     found = Growing(graph).prepared([past, np.zeros((2, 1, 4), F32)])
     assert (found and found[1]) == room
+
+
+@pytest.mark.parametrize("failures", range(5))
+def test_constants_of_no_memory_are_prepared_in_every_run_in_the_end(failures, monkeypatch):
+    """The second time those of the steps that fail, the fourth time those of all."""
+    asked, left, compiled = [], [*range(failures)], compiled_module._compiled
+    monkeypatch.setattr(
+        compiled_module, "_compiled", lambda *given: asked.append(len(given[3])) or compiled(*given[:3], frozenset())
+    )
+    monkeypatch.setattr(CompiledProgram, "_prepare", lambda self: [left.pop() % 2] if left else [])
+    graph = og.Graph()
+    x = graph.input("x", "f32", (3,))
+    graph.output("y", graph.op("Sin", [graph.op("Cos", [x], edition=HOST)], edition=HOST))
+    graph.output("z", graph.op("Cos", [x], edition=HOST))
+    CompiledProgram(graph, policy="fusion", fallback=True, fpmath_mode="strict")
+    assert asked == [0, 0, 1, 2, 3][: failures + 1]
