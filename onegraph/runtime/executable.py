@@ -10,7 +10,7 @@ from .._util.html_table import escaped
 from .._util.init_once import Made, once
 from .._util.paths import path_of
 from .._util.tracebacks import methods_end_tracebacks
-from .._util.validation import flag, integer
+from .._util.validation import flag
 from .._version import __version__
 from ..builder.graph import DataGraph, expect_graph
 from ..compiler.runnable import refuse_wildcards
@@ -22,7 +22,7 @@ from .cache import CacheRun
 from .compile_options import CompileOptions, Threads, compile_options
 from .interface import Arrays, Interface
 from .program import Program
-from .program_cache import CacheInfo
+from .program_cache import CacheInfo, stated_capacity
 from .program_finder import ProgramFinder
 from .slow_call import slow_call
 from .state import State, Variables
@@ -233,7 +233,7 @@ class Executable(Made):
 
     @cache_capacity.setter
     def cache_capacity(self, capacity: int) -> None:
-        self._programs.cache.resize(integer("cache_capacity", capacity, 1, 2**31 - 1))
+        self._programs.cache.resize(stated_capacity(capacity))
 
     def cache_info(self) -> CacheInfo:
         """Counters of the program cache: hits, misses, evictions, size and capacity.
@@ -274,7 +274,7 @@ class Executable(Made):
         """
         from . import inspection
 
-        count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
+        count, finds_names = inspection.stated(runs, implementations)
         arrays_by_name = {**self._interface.arguments.arrays(arrays, named), **self._interface.present}
         return inspection.profile(self._programs, arrays_by_name, count, finds_names)
 
@@ -299,7 +299,7 @@ class Executable(Made):
         """
         from . import inspection
 
-        count, finds_names = integer("runs", runs, 1, 10**6), flag("implementations", implementations)
+        count, finds_names = inspection.stated(runs, implementations)
         return inspection.explain(self._interface, self._programs, Executable, arrays, named, count, finds_names)
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util.validation import flag, integer
 from ..arrays.mapped_files import file_of
 from ..arrays.ndarrays import Held, aligned_copy
 from ..capi.threads import thread_share
@@ -26,6 +27,17 @@ from .staged import Staged
 if TYPE_CHECKING:
     from .explanation import Explanation
     from .profile import Profile
+
+MOST_RUNS = 10**6  # that are measured
+
+
+def stated(runs: object, implementations: object) -> tuple[int, bool]:
+    """The number of runs that a user wants measured, and whether implementations are to be named.
+
+    Raises:
+        ArgumentError: one of both is wrong.
+    """
+    return integer("runs", runs, 1, MOST_RUNS), flag("implementations", implementations)
 
 
 def report(interface: Interface, programs: ProgramFinder, implementations: bool) -> Report:

@@ -11,13 +11,14 @@ import numpy as np
 
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import Counter, is_held, written_function
+from .._util.validation import integer
 from ..errors import StateError
 from .growing import Growing, Grown
 from .program import Program
 from .quick_call import QuickCall
 from .staged import Staged
 
-CAPACITY = 128
+CAPACITY, MOST = 128, 2**31 - 1
 # Beyond so many programs, the least recently used ones go while they take more bytes than this beside the newest one.
 FEW, MOST_BYTES = 16, 1 << 30
 _making = threading.local()  # is_making: whether the thread is making an entry
@@ -174,6 +175,15 @@ class ProgramCache:
     def _drop(self, key: Hashable) -> None:
         if self.entries.pop(key, None) is not None:
             self._evictions.tick()
+
+
+def stated_capacity(capacity: object) -> int:
+    """A number of programs that a user states.
+
+    Raises:
+        ArgumentError: it is no such number.
+    """
+    return integer("cache_capacity", capacity, 1, MOST)
 
 
 def _oldest(entries: Mapping[Hashable, Entry]) -> Hashable:

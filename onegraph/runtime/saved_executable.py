@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .._util.atomic_write import read_together
 from .._util.mapped_file import SourceFiles
-from .._util.validation import flag, integer
+from .._util.validation import flag
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, FormatError, shown
 from ..serialize import load_model
@@ -16,6 +16,7 @@ from ..serialize.model_folder import MODEL, read_settings
 from .compile_options import CompileOptions, compile_options
 from .executable import Executable, compile_graph
 from .origin import Reading, keeps_programs, key_of, opened
+from .program_cache import stated_capacity
 from .warm_start import find, keep
 
 
@@ -80,7 +81,7 @@ def _checked(settings: Mapping[str, object], graph: DataGraph | None) -> _Settin
     try:
         return _Settings(
             compile_options(graph, **options),  # type: ignore[arg-type]
-            integer("cache_capacity", capacity, 1, 2**31 - 1),
+            stated_capacity(capacity),
             flag("as_read", settings.get("as_read", False)),
             _roundings(settings.get("roundings")),
         )

@@ -189,6 +189,7 @@ def edited(key, value):
         (edited(["settings", "as_read"], "yes"), "as_read: 'yes'"),
         (edited(["settings", "roundings"], "x"), "model.json: settings: roundings: 'x'"),
         (edited(["settings", "roundings"], [1]), "model.json: settings: roundings: "),
+        (edited(["settings", "cache_capacity"], 2**31), "model.json: settings: cache_capacity: 2147483648"),
         (edited(["settings"], 3), "model.json: settings"),
         (edited(["checksums"], {}), "checksums"),
     ],

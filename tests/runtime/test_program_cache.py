@@ -208,6 +208,15 @@ assert asked > 500 and info.size <= info.capacity and info.misses - info.evictio
     in_a_process(script)
 
 
+def test_capacities_are_positive_integers_of_32_bits():
+    model = rows_summed()
+    model.cache_capacity = 2**31 - 1
+    for capacity in (0, 2**31, 1.5):
+        with pytest.raises(og.ArgumentError, match="cache_capacity: "):
+            model.cache_capacity = capacity
+    assert model.cache_capacity == 2**31 - 1
+
+
 def test_bound_run_survives_eviction():
     model = rows_summed()
     model.cache_capacity = 1

@@ -1729,6 +1729,14 @@ def test_copies_of_no_op_are_for_layouts():
     assert edges._why(reason, last, x) == ("copy", "Reorder '?': a reason")
 
 
+@pytest.mark.parametrize(("runs", "wrong"), [(0, "runs: 0"), (10**6 + 1, "runs: "), (10**6, "inputs"), (1, "inputs")])
+def test_runs_are_measured_up_to_a_million_times(runs, wrong):
+    model = sums()[0].compile()
+    for measured in (model.profile, model.explain):
+        with pytest.raises(og.ArgumentError, match=wrong):
+            measured(1, 2, 3, runs=runs)
+
+
 def known_steps(**more):
     """A program whose steps are compared, and the part of the open program that compares them."""
     step = SimpleNamespace(alone=False, again=None, pieces=(1, 2), n_inputs=1, shifts=[0], compiled=ADD)
