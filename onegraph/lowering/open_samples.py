@@ -60,7 +60,7 @@ def counted(emit: Emitter, count: int) -> Value:
 
 def _fractions(axis: Axis, coordinates: str) -> tuple[int, int, int]:
     """The numerator of the first place behind a further element, the step to the next numerator, and the divisor."""
-    share = Fraction(axis.scale) if not axis.is_ratio else Fraction(1)
+    share = Fraction(axis.scale)
     size, count = (axis.size, axis.count) if axis.is_ratio else (share.denominator, share.numerator)
     if coordinates == "align_corners":
         step, divisor = axis.size - 1, axis.count - 1

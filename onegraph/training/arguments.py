@@ -67,6 +67,12 @@ def expect_shape(where: str, tensor: LogicalTensor, shape: Shape, why: str) -> N
         raise ArgumentError(f"{where}: shape {show(tensor.shape)}; expected {show(shape)}, {why}")
 
 
+def expect_rank(where: str, tensor: LogicalTensor) -> None:
+    """Raise ArgumentError unless the number of axes of a tensor is known, as a sum over all of them needs it."""
+    if tensor.shape is None:
+        raise ArgumentError(f"{where}: {tensor.name!r} has an unknown rank; expected a known number of axes")
+
+
 def rate_of(name: str, rate: object) -> float | LogicalTensor:
     """A learning rate: a number from 0, or a tensor, which is checked when the graph is known.
 

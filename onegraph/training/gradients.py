@@ -15,7 +15,7 @@ from ..lowering.emitter import Emitter
 from ..lowering.movement import cast
 from ..lowering.reduction import reduce
 from ..opset.dtypes import DataType
-from .arguments import tensors_of
+from .arguments import expect_rank, tensors_of
 
 EPSILON = 1e-6  # PyTorch's, which keeps the quotient finite
 
@@ -25,9 +25,11 @@ def global_norm(graph: DataGraph, tensors: Sequence[LogicalTensor]) -> LogicalTe
     """The Euclidean norm of all elements of some tensors, as an f32 scalar.
 
     Raises:
-        ArgumentError: a tensor is not of this graph, or does not hold floating-point numbers.
+        ArgumentError: a tensor is not of this graph, does not hold floating-point numbers, or has an unknown rank.
     """
     listed, emit = tensors_of(graph, "global_norm: tensors", tensors), Emitter(graph)
+    for place, one in enumerate(listed):
+        expect_rank(f"global_norm: tensors[{place}]", one)
     wide = [emit.tensor(cast(emit, one, DataType.f32)) for one in listed]
     squares = [emit.tensor(reduce(emit, "ReduceSum", one * one, None, keep=False)) for one in wide]
     return graph.sqrt(sum(squares[1:], squares[0]))
@@ -45,7 +47,8 @@ def clip_by_norm(graph: DataGraph, gradients: Sequence[LogicalTensor], max_norm:
         max_norm: the largest norm, above 0.
 
     Raises:
-        ArgumentError: a gradient is not an f32 tensor of this graph, or ``max_norm`` is not above 0.
+        ArgumentError: a gradient is not an f32 tensor of this graph or has an unknown rank, or ``max_norm`` is not
+            above 0.
     """
     listed = tensors_of(graph, "clip_by_norm: gradients", gradients, [DataType.f32])
     most = number("clip_by_norm: max_norm", max_norm, sys.float_info.min, sys.float_info.max)

@@ -15,7 +15,7 @@ from ..lowering.movement import cast, unsqueeze
 from ..lowering.reduction import reduce
 from ..opset.dtypes import DataType
 from ..opset.shapes import show
-from .arguments import FLOATS, INTEGERS, expect_shape, tensor_of
+from .arguments import FLOATS, INTEGERS, expect_rank, expect_shape, tensor_of
 
 REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum"}
 LIMIT = 2**31
@@ -34,11 +34,13 @@ def mean_squared_error(
         reduction: ``mean`` over all elements, or ``sum``.
 
     Raises:
-        ArgumentError: an argument is no such tensor of the graph, or the shapes differ.
+        ArgumentError: an argument is no such tensor of the graph, the shapes differ, or a rank is unknown.
     """
     prediction = tensor_of(graph, "mean_squared_error: prediction", prediction)
     target = tensor_of(graph, "mean_squared_error: target", target)
     expect_shape("mean_squared_error: target", target, prediction.shape, "as prediction has")
+    expect_rank("mean_squared_error: prediction", prediction)
+    expect_rank("mean_squared_error: target", target)
     kind = REDUCTIONS[choice("mean_squared_error: reduction", reduction, [*REDUCTIONS])]
     emit = Emitter(graph)
     squares = binary(emit, "SquaredDifference", *(cast(emit, one, DataType.f32) for one in (prediction, target)))

@@ -528,18 +528,22 @@ def told(value: Any, depth: int = 0) -> str:
 @material(functions)
 def called(name: str, number: int) -> list[str]:
     """What a function makes of arguments of its types."""
+    return of_call(name, Random(f"{name} {number}"), World)[0]
+
+
+def of_call(name: str, drawn: Random, kind: type[World]) -> tuple[list[str], World | None]:
+    """What a function makes of arguments of its types, and what these have in common."""
     module, _, own = f"onegraph.{name}".rpartition(".")
     function = getattr(importlib.import_module(module), own, None)
     if function is None:
-        return ["there is no such function"]
-    drawn = Random(f"{name} {number}")
-    world = World(drawn, function)
+        return ["there is no such function"], None
+    world = kind(drawn, function)
     try:
         if "patterns" in module:
             world.pattern()
         places, names = called_with(function, world)
     except Exception:
-        return ["no arguments"]
+        return ["no arguments"], None
     known = {op.id for op in world.graph.ops}
     try:
         with np.errstate(all="ignore"):
@@ -553,4 +557,4 @@ def called(name: str, number: int) -> list[str]:
         for end in op.outputs:
             if end.id not in read and op.id not in known:
                 graph.output(f"y{len(graph.outputs)}", end)
-    return [made, *recorded.lines_of(graph)]
+    return [made, *recorded.lines_of(graph)], world

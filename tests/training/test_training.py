@@ -370,7 +370,8 @@ def test_optimizers_name_the_wrong_argument(make, message):
 def test_updates_name_the_wrong_tensor():
     g = og.Graph()
     w, low = g.variable("w", np.zeros(3, np.float32)), g.variable("low", np.zeros(3, og.bf16.numpy))
-    d, wide, rate = (g.input(name, og.f32, shape) for name, shape in {"d": (3,), "wide": (4,), "rate": (2,)}.items())
+    shapes = {"d": (3,), "wide": (4,), "rate": (2,), "any": None}
+    d, wide, rate, any_rank = (g.input(name, og.f32, shape) for name, shape in shapes.items())
     adam = og.training.Adam()
     for call, message in {
         (lambda: adam.update(g, w, d)): "update: variables: LogicalTensor",
@@ -382,6 +383,7 @@ def test_updates_name_the_wrong_tensor():
         (lambda: adam.update(g, [low], [d])): "update: variables[0]: 'low' is bf16; expected f32",
         (lambda: og.training.SGD(rate).update(g, [w], [d])): "SGD: lr: shape [2]; expected [], one number",
         (lambda: og.training.clip_by_norm(g, [d], 0)): "clip_by_norm: max_norm: 0; expected a number",
+        (lambda: og.training.clip_by_norm(g, [d, any_rank], 1)): "global_norm: tensors[1]: 'any' has an unknown rank",
         (lambda: og.training.low_precision(g, [d], og.s8)): "low_precision: dtype: 's8'; expected one of 'bf16', 'f16'",
         (lambda: og.training.dropout(g, d, 2)): "dropout: probability: 2; expected a number, 0 to 1",
         (lambda: og.training.dropout(g, d, 1, seed=-1)): f"dropout: seed: -1; expected an integer, 0 to {2**63 - 1}",

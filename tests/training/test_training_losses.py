@@ -204,6 +204,8 @@ def test_cross_entropy_equals_torch(options):
         ("cross_entropy", [("f32", (6, 5)), ("f32", (6, 5))], {"ignore_index": 1}, "because labels are probabilities"),
         ("mean_squared_error", [("f32", (2, 3)), ("f32", (3,))], {}, "target: shape [3]; expected [2, 3]"),
         ("mean_squared_error", [("f32", (2, 3)), ("f32", (2, 3))], {"reduction": 1}, "reduction: 1; expected one of"),
+        ("mean_squared_error", [("f32", None), ("f32", (2, 3))], {}, "prediction: 'x0' has an unknown rank"),
+        ("mean_squared_error", [("f32", (2, 3)), ("f32", None)], {}, "target: 'x1' has an unknown rank"),
     ],
 )
 def test_losses_name_the_wrong_argument(loss, inputs, options, message):
