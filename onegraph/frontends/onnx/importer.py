@@ -91,7 +91,7 @@ class Importer:
             ArgumentError: a shape or a value is of no input.
         """
         version, graph = self.opsets.get(""), self.model.graph
-        if version is not None and not OLDEST <= version <= SURE and not OLDEST <= version <= newest_op_set():
+        if version is not None and (version < OLDEST or (version > SURE and version > newest_op_set())):
             expected = f"1 to {newest_op_set()}"
             raise FormatError(f"opset_import {version}", "an op set that the package onnx lacks", expected)
         refuse_recursion(self.functions, graph.node)
