@@ -245,9 +245,6 @@ def narrow(value: object, dtype: DataType) -> Array:
         if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
             whole: Array = np.clip(np.rint(array), *integer_limits(dtype)).astype(dtype.numpy)
             return whole
-        if array.dtype != dtype.numpy and (dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4"))):
-            # Round to float32 first, as the hardware and the library do.
-            return array.astype(np.float32).astype(dtype.numpy)
         return array.astype(dtype.numpy)
 
 

@@ -19,8 +19,7 @@ def meetings(
         begin: padding before the source.
         size: number of source elements.
     """
-    first = max(0, (begin - stride * (extent - 1)) // step)
-    for number in range(first, min(count, (begin + size - 1) // step + 1)):
+    for number in range(count):
         offset = number * step - begin
         low, high = max(0, -(offset // stride)), min(extent - 1, (size - 1 - offset) // stride)
         if low <= high:

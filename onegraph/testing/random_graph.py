@@ -63,7 +63,7 @@ def random_graph(
         ArgumentError: the edition or a kind is unknown, a number is invalid, or no such op takes these data types.
     """
     start = integer("seed", seed, -math.inf, math.inf, "an integer")
-    count = integer("n_ops", n_ops, 1, 2**62, "an integer of 1 or more")
+    count = integer("n_ops", n_ops, 1, math.inf, "an integer of 1 or more")
     types = as_list("dtypes", dtypes, object, "a list of data types")
     if not types:
         raise ArgumentError(f"dtypes: {shown(dtypes)}; expected a list of data types")
@@ -112,8 +112,7 @@ class _Growing:
             if tensor.id not in self.read or self.rng.random() < 0.15:
                 self.graph.output(f"out_{len(self.graph.outputs)}", tensor)
         if not self.graph.outputs:  # only ops without results
-            first = self.graph.ops[0].inputs[0]
-            self.graph.output("out_0", self.graph._tensors[0] if first is None else first)
+            self.graph.output("out_0", self.graph._tensors[0])
         return self.graph
 
     def _types(self, base: Schema) -> Types | None:
@@ -144,7 +143,7 @@ class _Growing:
             tensor, dims = self.rng.choice(fits[-RECENT:] if self.rng.random() < 0.7 else fits)
             tensors.append(tensor)
             return dims
-        rank = self.rng.randint(max(low, 1), min(high, 4)) if high > low else low
+        rank = self.rng.randint(max(low, 1), min(high, 4))
         return tuple(self.rng.randint(1, 6 - rank // 2) for _ in range(rank))
 
     def _add(self, schema: Schema, types: Types) -> bool:
@@ -155,7 +154,7 @@ class _Growing:
         wanted = [LogicalTensor(0, t.dtype or DataType.f32, t.shape, None, "", t.value) for t in recipe(base)(draw)]
         attrs = draw.attributes()
         port = base.outputs[0].type if base.outputs else ""
-        dtype = types.get(port) or DataType.__members__.get(port)
+        dtype = types.get(port)
         names = None
         if any(port.optional for port in schema.outputs) and base.implied_outputs is None and draw.coin():
             names = [port.name for port in schema.outputs if not port.optional]
@@ -193,18 +192,16 @@ def in_edition(
     for index, tensor in enumerate(translated.inputs):
         assert isinstance(tensor, LogicalTensor)
         order = translated.permutations.get(schema.input_port(index).name)
-        if order is not None and tensor.value is not None and tensor.value.ndim == 1:
+        if order is not None and tensor.value is not None:
             tensor = replace(tensor, value=tensor.value[list(order)])
         inputs.append(tensor)
     return dict(translated.attrs), inputs
 
 
 def _small(tensor: LogicalTensor) -> Dims | None:
-    """The dims of a tensor with known dims, few elements and at least one; None for other tensors."""
-    if tensor.shape is None or None in tensor.shape:
-        return None
+    """The dims of a tensor of few elements; None for other tensors."""
     dims = known_dims(tensor.shape)
-    return dims if 0 < math.prod(dims) <= MAX_ELEMENTS else None
+    return dims if math.prod(dims) <= MAX_ELEMENTS else None
 
 
 def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schema]]:

@@ -201,12 +201,12 @@ def compare(name: str, got: Array, exact: Array, near: Array, dtype: DataType, *
     with np.errstate(invalid="ignore", over="ignore"):  # infinities
         own = np.abs(theirs - sure)
         error = np.maximum(np.abs(ours - sure) - own, 0)
-        noise = np.zeros(1) if near is exact else np.abs(doubtful - sure)
+        noise = np.zeros_like(error) if near is exact else np.abs(doubtful - sure)
     compared = np.ones(theirs.shape, np.bool_)
     if not np.isfinite(error).all() or not np.isfinite(noise).all():
         error, noise, compared = _split_nonfinite(ours, theirs, moved, sure, error, noise)
     scale = float(np.abs(theirs[compared & np.isfinite(theirs)]).max(initial=0))
-    if dtype is not stored and dtype in FLOORS:  # arithmetic in a lower precision
+    if dtype is not stored:  # arithmetic in a lower precision
         floor = FLOORS[dtype] * scale + TINY
     elif stored in EPSILONS:
         floor = (ON_THE_WAY if stored.value.startswith("f8") else SUMS) * scale + TINY
@@ -215,11 +215,11 @@ def compare(name: str, got: Array, exact: Array, near: Array, dtype: DataType, *
     off_by_one = rounded and whole and stored is not DataType.boolean
     margin = 1.0 if whole else MARGIN
     limit = max(floor + margin * float(noise.max(initial=0)), float(off_by_one))
-    worst = int(error.argmax()) if error.size else 0
+    worst = int(error.argmax()) if error.size else None
     most, mean = float(error.max(initial=0)), _mean(error)
     usual = floor + margin * _mean(noise) + (2 * FLIPS + SEVERAL / max(error.size, 1) if off_by_one else 0)
     typical = whole or _quantile(error, TYPICAL) <= floor + margin * _quantile(noise, LARGER)
-    where = tuple(map(int, np.unravel_index(worst, got.shape))) if error.size else ()
+    where = tuple(map(int, np.unravel_index(worst, got.shape))) if worst is not None else ()
     return Comparison(
         name,
         str(stored),
@@ -229,15 +229,15 @@ def compare(name: str, got: Array, exact: Array, near: Array, dtype: DataType, *
         mean,
         limit,
         where,
-        float(ours[worst]) if error.size else 0.0,
-        float(theirs[worst]) if error.size else 0.0,
+        0.0 if worst is None else float(ours[worst]),
+        0.0 if worst is None else float(theirs[worst]),
         int((error > limit).sum()),
         int(compared.sum()),
     )
 
 
 def _wide(values: Array) -> Floats:
-    return values.astype(np.float64, copy=False).ravel()
+    return np.asarray(values, np.float64).ravel()
 
 
 def _inside(values: Array, stored: DataType) -> Floats:
@@ -269,7 +269,7 @@ def _quantile(values: Floats, share: float) -> float:
     """The element that this share of the elements does not exceed."""
     if not values.size:
         return 0.0
-    place = min(int(share * values.size), values.size - 1)
+    place = int(share * values.size)
     return float(np.partition(values, place)[place])
 
 

@@ -53,17 +53,21 @@ class Material(NamedTuple):
         names: of what is drawn.
         lines: the lines of a name and a number.
         needs: a package that it takes.
+        version: the first numbers of that of the library whose words it has; empty if it has none.
     """
 
     names: Callable[[], Iterable[str]]
     lines: Callable[[str, int], list[str]]
     needs: str = ""
+    version: tuple[int, ...] = ()
 
 
 MATERIALS: dict[str, Material] = {}
 
 
-def material(names: Callable[[], Iterable[str]], needs: str = "") -> Callable[[Any], Any]:
+def material(
+    names: Callable[[], Iterable[str]], needs: str = "", version: tuple[int, ...] = ()
+) -> Callable[[Any], Any]:
     """Enter a function that makes lines of a name and a number."""
 
     def enter(lines: Callable[[str, int], list[str]]) -> Callable[[str, int], list[str]]:
@@ -73,7 +77,7 @@ def material(names: Callable[[], Iterable[str]], needs: str = "") -> Callable[[A
                 warnings.simplefilter("ignore")  # pytest makes errors of them
                 return lines(name, number)
 
-        MATERIALS[lines.__name__] = Material(names, without_warnings, needs)
+        MATERIALS[lines.__name__] = Material(names, without_warnings, needs, version)
         return without_warnings
 
     return enter
@@ -605,7 +609,8 @@ def around_fault(name: str, number: int) -> Any:
     return subject
 
 
-def programs() -> Iterable[str]:
+def programs() -> dict[str, Callable[[], object]]:
+    from . import text_programs  # noqa: F401  # it adds programs
     from .small_programs import PROGRAMS
 
     return PROGRAMS
@@ -614,9 +619,7 @@ def programs() -> Iterable[str]:
 @material(programs)
 def made_by_programs(name: str, number: int) -> list[str]:
     """What small programs make or say; the number changes nothing."""
-    from .small_programs import PROGRAMS
-
-    return recorded.outcome(PROGRAMS[name])
+    return recorded.outcome(programs()[name])
 
 
 from . import (  # noqa: E402, F401  # they add materials
@@ -627,10 +630,12 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_failures,
     drawn_files,
     drawn_fusions,
+    drawn_handles,
     drawn_judges,
     drawn_loops,
     drawn_numbers,
     drawn_open_calls,
+    drawn_oracles,
     drawn_patterns,
     drawn_pictures,
     drawn_prints,

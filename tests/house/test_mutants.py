@@ -54,6 +54,20 @@ def test_texts_and_annotations_are_left_alone():
     assert len(changes) == len(set(changes)) == 14  # 1 becomes 2 once: that of the message stays
 
 
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        ("y = x.reshape(-1)", []),
+        ("y = x.reshape(-1, 2)", ["2 becomes 3"]),
+        ("y = g.reshape(x, -1)", ["1 becomes 2"]),
+        ("y = rng.random() < z", []),
+        ("y = rng.random() > z", ["Gt becomes GtE"]),
+    ],
+)
+def test_what_changes_no_number_is_left_alone(source, changes):
+    assert [mutant.change for mutant in mutants("m.py", source)] == changes
+
+
 @pytest.mark.parametrize(("flag", "changes"), [(True, []), (False, ["False becomes True"])])
 def test_a_strict_zip_is_an_assertion(flag, changes):
     assert [mutant.change for mutant in mutants("m.py", f"x = zip(a, b, strict={flag})")] == changes

@@ -23,10 +23,18 @@ def recorded(name):
     return {one: digest(digest(lines(one, number)) for number in numbers) for one, numbers in chosen(name).items()}
 
 
+def has_version(wanted):
+    from onegraph.native.library import VERSION
+
+    return VERSION[: len(wanted)] == wanted
+
+
 @pytest.mark.parametrize("name", [library(name) if one.needs else name for name, one in MATERIALS.items()])
 def test_draws_are_made_as_recorded(name):
     if MATERIALS[name].needs:
         pytest.importorskip(MATERIALS[name].needs, reason=f"the package {MATERIALS[name].needs} is not installed")
+    if MATERIALS[name].version and not has_version(MATERIALS[name].version):
+        pytest.skip("the record has the words of another library")
     assert recorded(name) == kept(KEPT)[name]
 
 

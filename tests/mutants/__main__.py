@@ -67,7 +67,7 @@ def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
     """The mutants of a stage, without the equivalent ones."""
     known = json.loads(EQUIVALENT.read_text())
     found = []
-    for path in sorted((PACKAGE / stage).rglob("*.py")):
+    for path in sorted((PACKAGE / stage).glob("*.py" if stage == "." else "**/*.py")):
         name = str(path.relative_to(PACKAGE))
         if module is None or path.stem == module:
             found += [mutant for mutant in mutants(name, path.read_text()) if mutant.key not in known]
@@ -76,7 +76,7 @@ def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
 
 def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
     """Which tests run which lines of a stage."""
-    path = BUILD / f"{stage}.json"
+    path = BUILD / f"{'package' if stage == '.' else stage}.json"
     if anew or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / stage), "MUTANTS_RECORD": str(path)}

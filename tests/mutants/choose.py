@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -130,33 +131,49 @@ def reached(draw: Callable[[], list[str]], files: Collection[str]) -> tuple[list
 
 def noticed(material: Any, key: tuple[str, int], waiting: list[Waiting]) -> set[int]:
     """The places of the mutants that a draw notices."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        found = list[int]()
-        files = {one.function.__code__.co_filename for one in waiting}
-        wanted, ran = reached(lambda: drawn(material, *key), files)
-        chosen = [
-            (place, one.function, one.code)
-            for place, one in enumerate(waiting)
-            if any((one.function.__code__.co_filename, line) in ran for line in one.lines)
-        ]
-        start = time.process_time()
-        if chosen and drawn(material, *key) == wanted != [LateError.__name__] and time.process_time() - start < LONGEST:
-            for place, function, code in chosen:
-                own = function.__code__
-                function.__code__ = code
-                if drawn(material, *key) != wanted:
-                    found.append(place)
-                function.__code__ = own
-            found = found if drawn(material, *key) == wanted else []  # else a mutant has left something
-        os.write(writing, json.dumps(found).encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return set(json.loads(text or "[]"))
+    found, start, status = set[int](), 0, 1
+    while status:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os._exit(tried(material, key, waiting, start, writing))
+        os.close(writing)
+        with os.fdopen(reading) as answers:
+            places = [*map(int, answers.read().split())]
+        status = os.waitpid(child, 0)[1]
+        # The place of each mutant that was tried, and once more of one that was noticed.
+        found |= {place for place, count in Counter(places).items() if count > 1}
+        if not places:
+            break
+        start = places[-1] + 1  # if it has ended the process, or left something, the others go on in another one
+    return found
+
+
+def tried(material: Any, key: tuple[str, int], waiting: list[Waiting], start: int, writing: int) -> int:
+    """Try the mutants from a place on; 1 if one has left something, so that the others need another process."""
+    files = {one.function.__code__.co_filename for one in waiting}
+    wanted, ran = reached(lambda: drawn(material, *key), files)
+    chosen = [
+        (place, one.function, one.code)
+        for place, one in enumerate(waiting)
+        if place >= start and any((one.function.__code__.co_filename, line) in ran for line in one.lines)
+    ]
+    before = time.process_time()
+    if not chosen or drawn(material, *key) != wanted or wanted == [LateError.__name__]:
+        return 0
+    if time.process_time() - before > LONGEST:
+        return 0
+    for place, function, code in chosen:
+        own = function.__code__
+        os.write(writing, b"%d " % place)
+        function.__code__ = code
+        differs = drawn(material, *key) != wanted
+        function.__code__ = own
+        if differs:
+            os.write(writing, b"%d " % place)
+            if drawn(material, *key) != wanted:
+                return 1
+    return 0
 
 
 def main() -> None:
@@ -165,6 +182,7 @@ def main() -> None:
     parser.add_argument("material")
     parser.add_argument("modules", nargs="+", help="such as lowering/bags.py")
     parser.add_argument("--numbers", type=int, default=40, help="that are tried of each name")
+    parser.add_argument("--names", nargs="+", help="that are drawn; by default all")
     parser.add_argument("--beside", nargs="*", default=[], help="materials whose kept draws come first")
     parser.add_argument("--seconds", type=float, default=600.0, help="after which it keeps what it has")
     given, start = parser.parse_args(), time.monotonic()
@@ -173,7 +191,7 @@ def main() -> None:
 
     signal.signal(signal.SIGPROF, late)
     kept = draws.chosen(given.material)
-    names = [*draws.MATERIALS[given.material].names()]
+    names = [name for name in draws.MATERIALS[given.material].names() if name in (given.names or [name])]
     if given.material in CALLS:
         places = tuple(f"{one.removesuffix('.py').replace('/', '.')}." for one in given.modules)
         names = [name for name in names if name.startswith(places)]

@@ -11,6 +11,8 @@ from pathlib import Path
 import coverage
 import pytest
 
+from .child import PACKAGE
+
 FOLDER, TARGET = os.environ["MUTANTS_STAGE"], os.environ["MUTANTS_RECORD"]
 
 
@@ -18,7 +20,8 @@ class Contexts:
     """Switches the context of the measurement to each test, and times the test."""
 
     def __init__(self) -> None:
-        self._measured = coverage.Coverage(data_file=None, source=[FOLDER], config_file=False)
+        rooms = [os.path.join(FOLDER, "*", "*")] if Path(FOLDER) == PACKAGE else None
+        self._measured = coverage.Coverage(data_file=None, source=[FOLDER], omit=rooms, config_file=False)
         self._seconds: dict[str, float] = {}
         self._measured.start()
 

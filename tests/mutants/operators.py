@@ -145,6 +145,11 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
             func=ast.Name(id="zip"), keywords=[ast.keyword(arg="strict", value=ast.Constant(value=True) as flag)]
         ):
             yield flag  # it says that the lengths are equal, as an assertion does
+        case ast.Call(
+            func=ast.Attribute(attr="reshape"),
+            args=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1) as one), *_],
+        ):
+            yield one  # numpy takes any negative number as -1
         case (
             ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=ast.Attribute(attr="attr" | "pop"), args=[_, default]))
             | ast.Call(func=ast.Name(id="bool"), args=[ast.Call(func=ast.Attribute(attr="attr"), args=[_, default])])
@@ -156,6 +161,8 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """The changes at a node: in words, and the node in its place."""
     match node:
+        case ast.Compare(left=ast.Call(func=ast.Attribute(attr="random")), ops=[ast.Lt()]):
+            return  # a random number is never equal to another one
         case ast.Compare(ops=[operator, *_]) if type(operator) in COMPARISONS:
             new = copy.deepcopy(node)
             new.ops[0] = COMPARISONS[type(operator)]()

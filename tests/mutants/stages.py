@@ -329,6 +329,17 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_bodies",
     ),
     "reference": ("test_ops", "test_ops_normalization", "test_ops_pooling", "test_ops_quantization", "test_host_ops"),
+    # The modules that lie in no folder of the package.
+    ".": (
+        "test_errors",
+        "test_imports",
+        "test_builder",
+        "test_suggestions",
+        "test_type_messages",
+        "test_small_parts",
+        "test_missing_library",
+        "test_recorded_material",
+    ),
 }
 # Files of tests that run a stage in processes of their own, so that no record shows the lines.
 OF_CHILDREN = {

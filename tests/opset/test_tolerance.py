@@ -56,6 +56,10 @@ def test_comparison_of_integers(got, rounded, agrees):
     assert (found.where, found.got, found.expected) == ((0,), got, 5)
 
 
+def test_floats_may_be_near_whole_numbers():
+    assert compared(np.float32([1.0001, 200]), np.int64([1, 200])).agrees
+
+
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])
 def test_disturbance_is_about_one_rounding(dtype):
     rng = np.random.default_rng(0)

@@ -124,7 +124,9 @@ class Draw:
     def activation(self, low: int = 2) -> tuple[Dims, int]:
         """Set data_format; returns the dims of a tensor with channels, and the number of channels."""
         dims = self.source(low, 5)
-        return dims, channels(dims, self.word("data_format")) or 0
+        channel = channels(dims, self.word("data_format"))
+        assert channel is not None
+        return dims, channel
 
 
 Recipe = Callable[[Draw], Inputs]

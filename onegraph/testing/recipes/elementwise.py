@@ -22,8 +22,7 @@ def broadcast(draw: Draw) -> Inputs:
     """The further inputs broadcast to the first."""
     dims = draw.source(0, 5)
     shapes: list[Dims] = [dims]
-    names = [attribute.name for attribute in draw.schema.attributes]
-    plain = "auto_broadcast" in names and draw.word("auto_broadcast") == "none"
+    plain = draw.word("auto_broadcast") == "none"
     for _ in range(len(draw.schema.inputs) - 1):
         shapes.append(dims if plain or draw.coin() else _smaller(draw, dims))
     if draw.wide and not plain and draw.coin(0.3):

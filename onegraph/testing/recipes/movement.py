@@ -27,7 +27,7 @@ def _reshaped(draw: Draw, dims: Dims) -> Dims:
             dims_read.append(dim)
     if len(dims_read) < 5 and draw.coin(0.3):
         dims_read.insert(draw.number(0, len(dims_read)), 1)
-    if dims_read and draw.coin(0.3):
+    if draw.coin(0.3):
         dims_read[draw.number(0, len(dims_read) - 1)] = -1
     return tuple(dims_read)
 

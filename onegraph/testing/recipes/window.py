@@ -57,7 +57,7 @@ def _wide_window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool) -> _
         padded = draw.coin(0.6)
         begin, end = (draw.number(0, 3), draw.number(0, 3)) if padded else (0, 0)
         if from_wide and auto_pad in ("none", "valid"):
-            while kernel > 1 and extent(kernel, spread) > dim + (begin + end if auto_pad == "none" else 0):
+            while extent(kernel, spread) > dim + (begin + end if auto_pad == "none" else 0):
                 kernel -= 1
         reach, left = extent(kernel, spread), draw.number(0, step - 1)
         pads = begin + end if auto_pad == "none" else 0
@@ -143,7 +143,7 @@ def convolution(draw: Draw) -> Inputs:
         return _with_shape(draw, inputs, "dst_shape", result)
     if kind in ("Convolution", "ConvTranspose"):
         if draw.coin(0.4):
-            inputs.append(draw.tensor(2, (second,)))
+            inputs.append(draw.tensor(len(inputs), (second,)))
         if draw.coin(0.3) and not draw.wide:
             draw.word("auto_pad")
     return inputs
