@@ -253,8 +253,7 @@ class _Work:
             value = back.get(value, value)
         if is_swapped(self.target, attribute.name):
             assert has_type(value, tuple)  # dims
-            dims = swap_channels(tuple(map(int, value)), format_of(self.target, self.attrs))
-            value = known_dims(dims)
+            value = known_dims(swap_channels(tuple(map(int, value)), format_of(self.target, self.attrs)))
         if attribute.kind == "s64" and has_type(value, float) and value.is_integer():
             value = int(value)
         return convert(attribute, value)

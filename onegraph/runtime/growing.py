@@ -103,12 +103,10 @@ def growths_of(graph: DataGraph, shapes: Mapping[str, Shape]) -> tuple[Growth, .
             continue
         past, present = op.inputs[0], outputs.get(op.outputs[0].id, [])
         assert past is not None
-        if past.id not in inputs or len(present) != 1:
+        if past.id not in inputs or len(present) != 1 or not shapes[inputs[past.id]]:
             continue
         name, place = inputs[past.id], op.attrs.get("axis", AXES[op.kind])
-        stated, ends = shapes[name], (past, graph.outputs[present[0]])
-        if not stated:
-            continue
+        stated, ends = shapes[name] or (), (past, graph.outputs[present[0]])
         axis = int(place) % len(stated)  # type: ignore[arg-type]
         may_grow = op.kind == "ExtendCache" or stated[axis] is None
         if may_grow and name not in growths and all(end.strides is None for end in ends):

@@ -28,8 +28,8 @@ def global_norm(graph: DataGraph, tensors: Sequence[LogicalTensor]) -> LogicalTe
         ArgumentError: a tensor is not of this graph, does not hold floating-point numbers, or has an unknown rank.
     """
     listed, emit = tensors_of(graph, "global_norm: tensors", tensors), Emitter(graph)
-    for place, one in enumerate(listed):
-        expect_rank(f"global_norm: tensors[{place}]", one)
+    for place, tensor in enumerate(listed):
+        expect_rank(f"global_norm: tensors[{place}]", tensor)
     wide = [emit.tensor(cast(emit, one, DataType.f32)) for one in listed]
     squares = [emit.tensor(reduce(emit, "ReduceSum", one * one, None, keep=False)) for one in wide]
     return graph.sqrt(sum(squares[1:], squares[0]))
