@@ -109,11 +109,10 @@ def nearest(axis: Axis, sampling: Sampling) -> Array:
 
 
 def _cubic(distance: Array, slope: float) -> Array:
-    """The shares of elements that are no further than 2."""
     far = np.abs(distance)
     near = ((slope + 2) * far - (slope + 3)) * far**2 + 1
     outer = ((slope * far - 5 * slope) * far + 8 * slope) * far - 4 * slope
-    return np.where(far <= 1, near, outer)
+    return np.where(far <= 1, near, np.where(far < 2, outer, 0.0))
 
 
 def shares_of(axis: Axis, sampling: Sampling) -> Shares:
