@@ -184,6 +184,9 @@ def test_steps_may_fill_their_memory_and_leave_none_of_it():
 
     assert not refuses(None)
     assert [slot for slot in ends if not refuses(slot)] == []
+    before = SimpleNamespace(steps=source.steps, slots=source.slots, offsets=[-(2**20)] * place)
+    with pytest.raises(NotKeptError, match="leave its memory"):
+        _refuse_outside(before, placed)
 
 
 def test_tensors_without_elements_need_no_memory():

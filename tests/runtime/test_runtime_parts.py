@@ -1,6 +1,7 @@
 """Parts of the runtime on both sides of their conditions."""
 
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import Mock
@@ -28,6 +29,7 @@ from onegraph.runtime import (
     inspection,
     kept_constants,
     kept_program,
+    measuring,
     op_by_op,
     open_program,
     open_programs,
@@ -45,7 +47,7 @@ from onegraph.runtime import (
 from onegraph.runtime import compiled_program as compiled_module
 from onegraph.runtime import program as program_module
 from onegraph.runtime.apart import _Edges
-from onegraph.runtime.arguments import Arguments, value_inputs
+from onegraph.runtime.arguments import Arguments, OutputSpec, value_inputs
 from onegraph.runtime.compile_options import CompileOptions, refuse_unknown_partitions
 from onegraph.runtime.compiled_program import CompiledProgram
 from onegraph.runtime.direct_ops import direct
@@ -83,6 +85,11 @@ def numbers(*given):
 
 def op_of(kind, ends, attrs, edition, **more):
     """An op whose inputs are arrays, None, or data types and shapes of inputs of a graph."""
+    return graph_of(kind, ends, attrs, edition, **more).ops[-1]
+
+
+def graph_of(kind, ends, attrs, edition, **more):
+    """A graph of one op."""
     graph = og.Graph()
     given = [
         graph.constant(end, dtype="s64" if np.asarray(end).dtype == np.int64 else "f32")
@@ -90,8 +97,8 @@ def op_of(kind, ends, attrs, edition, **more):
         else end and graph.input(f"x{place}", *end)
         for place, end in enumerate(ends)
     ]
-    graph.op(kind, given, attrs, **({"edition": HOST} if edition else {}), **more)
-    return graph.ops[-1]
+    graph.output("y", graph.op(kind, given, attrs, **({"edition": HOST} if edition else {}), **more))
+    return graph
 
 
 # By op: whether it is a host op, the inputs, the attributes, and whether numpy refuses what the rules refuse.
@@ -202,7 +209,23 @@ DIRECT = [
 def test_ops_that_one_call_of_numpy_computes(kind, is_host, ends, attrs, is_direct):
     more = {"dtype": attrs["dtype"]} if "dtype" in attrs else {}
     attrs = {name: value for name, value in attrs.items() if name not in more}
-    assert (direct(op_of(kind, ends, attrs, is_host, **more)) is not None) is is_direct
+    graph = graph_of(kind, ends, attrs, is_host, **more)
+    op = graph.ops[-1]
+    computed = direct(op)
+    assert (computed is not None) is is_direct
+    if is_direct:
+        arrays = [one.value if one.value is not None else array_for(one, place) for place, one in enumerate(op.inputs)]
+        given = {name: arrays[op.inputs.index(one)] for name, one in graph.inputs.items()}
+        wanted = og.reference.run(graph, given)["y"]
+        np.testing.assert_array_equal(np.asarray(computed(*arrays)), wanted, strict=True)
+
+
+def array_for(tensor, place):
+    """Contents for an input: as many numbers as its place, if they are integers of 64 bits."""
+    dims = [3 if dim is None else dim for dim in tensor.shape]
+    if tensor.dtype is og.s64:
+        return np.full(dims, place, np.int64)
+    return (np.arange(np.prod(dims, dtype=int)).reshape(dims) * 7 % 5 % 3).astype(tensor.dtype.numpy)
 
 
 # Ops of unknown ranks whose rules refuse what numpy computes, or counts otherwise: the inputs, attributes and arrays.
@@ -793,8 +816,8 @@ def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, th
 
     monkeypatch.setattr(sized_program, "Partitioning", Partitioning)
     monkeypatch.setattr(sized_program, "ThreadCount", Counted)
-    monkeypatch.setattr(sized_program, "restore_threads", lambda count: None)
-    asked = []
+    asked, restored = [], []
+    monkeypatch.setattr(sized_program, "restore_threads", restored.append)
     monkeypatch.setattr(sized_program, "compile_recipes", lambda recipes, *_, **given: asked.append(given) or recipes)
     Counted.counts = []
     kind = SimpleNamespace(
@@ -812,6 +835,7 @@ def test_small_partitions_of_new_sizes_take_the_threads_of_the_others(recipe, th
     assert program.compiled == 1
     assert made[0].made is kind.recipe
     assert asked == [{"policy": "fusion", "fpmath_mode": "strict", "share": stated is None}]
+    assert restored == [Counted.before]
 
 
 @pytest.mark.parametrize(("first", "second", "same"), [((1, 2), (1, 2), True), ((1, 2), (1, 3), False)])
@@ -819,6 +843,43 @@ def test_constants_are_compared_by_their_bytes(first, second, same):
     one, two = np.array(first, F32), np.array(second, F32)
     assert _has_bytes_of(one, two) is same
     assert _has_bytes_of(one, one)
+
+
+@pytest.mark.parametrize(
+    ("strides", "by", "stays"),
+    [(None, 0, True), ((3, 1), 0, True), ((4, 1), 0, False), (None, 1, False), ((3, 1), 1, False)],
+)
+def test_results_lie_as_they_are_stated_at_aligned_addresses(strides, by, stays):
+    memory = aligned_empty((25 + by,), np.dtype(np.uint8))
+    array = memory[by : 24 + by].view(F32).reshape(2, 3)
+    found = OutputSpec("y", og.f32, (2, 3), strides).laid_out(array)
+    assert (found is array) is stays
+    assert (found.shape, [step // 4 for step in found.strides]) == ((2, 3), [*(strides or (3, 1))])
+    assert found.ctypes.data % 64 == 0 or stays
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "may"),
+    [((4,), "ReLU", False), ((None,), "ReLU", True), ((4,), "NonZero", True), ((None,), "NonZero", True)],
+)
+def test_graphs_of_sizes_that_come_may_run_op_by_op(shape, kind, may):
+    graph = graph_of(kind, [("f32", shape)], {}, kind == "NonZero")
+    model = graph.compile()
+    make, given = model._programs._executable, (lambda: graph, model._interface, model._programs.options)
+    assert (ProgramFinder(*given, make, small=8).op_by_op is not None) is may
+
+
+def test_times_of_partitions_are_medians_of_their_runs():
+    graph = graph_of("MatMul", [("f32", (2, 3)), ("f32", (3, 5))], {}, False)
+    op, heads = graph.ops[-1], ("oneDNN", ("MatMul",), (graph.ops[-1].name,), (), graph.ops[-1].inputs)
+    parts = [PartitionReport(0, *heads, op.outputs, 2), PartitionReport(3, "host", ("Sin",), ("s",))]
+    spans = [[(0.0, seconds), (0.0, 2e-3)] for seconds in (1e-3, 6e-3, 2e-3)]
+    (first, second), n_bytes = measuring._profile(graph, parts, spans, 3).rows, 4 * (6 + 15 + 10)
+    assert (first.index, first.threads, first.seconds, first.shortest, first.share) == (0, 2, 2e-3, 1e-3, 0.5)
+    assert (first.gflops, first.bandwidth) == pytest.approx((2 * 2 * 3 * 5 / 2e-3 / 1e9, n_bytes / 2e-3))
+    assert (second.gflops, second.bandwidth, second.share, first.bytes) == (None, 0, 0.5, n_bytes)
+    (row,) = measuring._profile(graph, parts[:1], [[(0.0, 0.0)]], 1).rows
+    assert (row.share, row.seconds) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -838,6 +899,23 @@ def test_results_of_quick_calls_are_noted_as_caches_to_come(learns, result, note
     assert dispatch(cache, growing, 1, (), lambda: None)((np.zeros(2),)) == result
     assert found == (noted if learns else [])
     assert entry.used == (7 if result else 0)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_quick_calls_of_new_shapes_run_programs_whose_steps_are_known(grows):
+    made = []
+    entry = SimpleNamespace(quick=lambda arrays, out: ("y", out), grown=(), used=3)
+    step = SimpleNamespace(finish=lambda: made.append("finished"))
+    caches = SimpleNamespace(growths=(1,), may_learn=False, step=lambda *_: step, out=lambda step: "memory")
+    caches.prepared = lambda arrays, **_: (arrays, 9)
+    growing = caches if grows else SimpleNamespace(growths=(), may_learn=False)
+    cache = SimpleNamespace(entries={}, tick=lambda: 7)
+    call = dispatch(cache, growing, 1, (), lambda: lambda arrays, room: made.append(room) or entry)
+    assert call((np.zeros(2),)) == ("y", "memory" if grows else None)
+    assert made == ([9, "finished"] if grows else [0])
+    assert entry.used == 3
+    for none in (None, lambda *_: None):
+        assert dispatch(cache, growing, 1, (), lambda none=none: none)((np.zeros(2),)) is None
 
 
 def test_counters_of_a_cache_make_no_programs():
@@ -1541,6 +1619,32 @@ def test_caches_have_one_capacity_where_they_have_one(first, second, room):
     assert (found and found[1]) == room
 
 
+def test_caches_with_room_for_any_capacity_are_not_moved():
+    graph = og.Graph()
+    past, new = graph.input("past", "f32", (1, None, SMALL)), graph.input("new", "f32", (1, 1, SMALL))
+    graph.output("present", graph.concat(past, new, axis=1))
+    found, arrays = Growing(graph), [np.zeros((1, 3, SMALL), F32), np.zeros((1, 1, SMALL), F32)]
+    assert found.prepared(arrays) is None
+    found.note(arrays[0])
+    assert found.prepared(arrays) == (arrays, 0)
+    assert found.moved == 0
+
+
+def test_caches_of_two_capacities_are_copied():
+    graph, arrays, wanted = og.Graph(), [], []
+    for name, capacity in (("key", 9), ("value", 8)):
+        past, new = graph.input(name, "f32", (2, None, 4)), graph.input(f"new_{name}", "f32", (2, 1, 4))
+        graph.output(f"present_{name}", graph.concat(past, new, axis=1))
+        whole = np.arange(2 * capacity * 4, dtype=F32).reshape(2, capacity, 4)
+        arrays += [whole[:, :3], whole[:, 5:6].copy()]
+        wanted.append(np.concatenate(arrays[-2:], axis=1))
+    model = graph.compile()
+    for _ in range(2):
+        for found, array in zip(model(*arrays), wanted, strict=True):
+            np.testing.assert_array_equal(found, array)
+    assert model.copies == 4
+
+
 class Step(NamedTuple):
     """A step of a kernel, or of a partition without a name; the first piece is read."""
 
@@ -2007,3 +2111,34 @@ def test_constants_of_no_memory_are_prepared_in_every_run_in_the_end(failures, m
     graph.output("z", graph.op("Cos", [x], edition=HOST))
     CompiledProgram(graph, policy="fusion", fallback=True, fpmath_mode="strict")
     assert asked == [0, 0, 1, 2, 3][: failures + 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "without", "kept"),
+    [
+        ([8, 99, 4, -1], [], [8, 4, 0]),
+        ([-1, 99, 4, 0], [5], None),
+        ([0, -1, -1, -1], [6], None),
+        (None, [5, 6, 7], None),
+    ],
+)
+def test_constants_are_prepared_once_for_each_memory(sizes, without, kept, monkeypatch):
+    """A negative size is that of a step that runs with the constants of another one."""
+    counted, given_up = [], []
+
+    def prepare():
+        if sizes is None:
+            raise og.OutOfMemoryError("execute", 1, "out_of_memory")
+        return sizes
+
+    monkeypatch.setattr(compiled_module, "count_kept", lambda program, total: counted.append(total))
+    monkeypatch.setattr(compiled_module, "give_up_constants", lambda: given_up.append(1))
+    frame = SimpleNamespace(blank=lambda: nullcontext(SimpleNamespace(prepare=prepare)))
+    steps = [SimpleNamespace(compiled=kernel, pieces=(1, 2)) for kernel in (ADD, ADD, MORE, MORE)]
+    program = SimpleNamespace(_keeping=[5, 6, 7], steps=steps, source=SimpleNamespace(keeps=[True, False, True, True]))
+    program._trial = lambda source: nullcontext(frame)
+    assert CompiledProgram._prepare(program) == without
+    assert counted == [kept] * (kept is not None)
+    assert len(given_up) == (sizes is None)
+    program._keeping = []
+    assert CompiledProgram._prepare(program) == []
