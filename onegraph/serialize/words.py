@@ -55,7 +55,7 @@ def of_word(word: str) -> DataGraph:
         build(graph, doc, names, {int(number): _read(*one) for number, one in whole["data"].items()})
         roundings = whole["roundings"]
         graph._roundings = None if roundings is None else frozenset(map(str, roundings))
-        graph._n_read = len(graph._ops) if whole["as_read"] is True else 0
+        graph._n_read = len(graph._ops) * (whole["as_read"] is True)
         graph._file = None
     except (OneGraphError, ValueError, KeyError, TypeError, zlib.error, RecursionError) as error:
         raise ValueError(f"the body is no graph: {error}") from None

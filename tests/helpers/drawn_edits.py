@@ -172,7 +172,8 @@ def told(graph: og.Graph) -> list[str]:
     """All that a graph has."""
     marks = [*graph.constant_inputs], [*graph.variables], [(k, t.name) for k, t in graph.assignments.items()]
     ends = [(name, tensor.strides) for name, tensor in (*graph.inputs.items(), *graph.outputs.items())]
-    return [*recorded.lines_of(graph), f"{graph.edition} {marks} {ends} {sorted(graph._roundings or ())}"]
+    notes = graph.edition, marks, ends, sorted(graph._roundings or ()), graph._is_as_read()
+    return [*recorded.lines_of(graph), str(notes)]
 
 
 # Edits ----------------------------------------------------------------------------------------------------------------
@@ -758,6 +759,9 @@ def altered(name: str, number: int) -> list[str]:
     """Graphs of any kind with many kinds of edits; results and pages of them."""
     drawn = Random(f"{name} {number}")
     graph = any_graph(drawn)
+    if number % 2 and name in ("fixed", "divided", "unread"):
+        graph = graph.copy()
+        graph._n_read = len(graph._ops)  # as a model that was read
     internal = (AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError, StopIteration)
     also = {"rebuilt": internal, "fixed": internal, "divided": internal, "built": (TypeError, AttributeError)}
     return recorded.outcome(in_full, CHANGES[name], graph, drawn, also=also.get(name, ()))

@@ -17,6 +17,7 @@ from .fault_subjects import fused
 FAULTS = (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS)
 SIZES = (1, 1, 2, 3, 4, 8, 16, 17, 64, 4096)
 MAINS = ("product", "image", "transposed", "sum", "number", "pool", "norm")
+ROWS = (1, 2, 4, 8, 63, 64, 65)
 
 
 def tensor(g: og.Graph, drawn: Random, shape: Any, dtype: str) -> Any:
@@ -86,7 +87,139 @@ def joined(g: og.Graph, drawn: Random, y: Any, dtype: str) -> Any:
     return make(other, y) if drawn.random() < 0.3 else make(y, other)
 
 
-@material(lambda: MAINS)
+def number_of(drawn: Random, y: Any) -> tuple[int, ...]:
+    """A shape that is broadcast to that of a value."""
+    shape = [dim if drawn.random() < 0.5 else 1 for dim in y.shape]
+    return tuple(shape[drawn.choice((0, 0, 0, 1, 2)) :])
+
+
+def batches(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """Batches of products, and an operand that is broadcast to them."""
+    batch = [drawn.choice((1, 2, 3)) for _ in range(drawn.choice((0, 1, 1, 2, 2, 3, 3)))]
+    rows, terms, columns = (drawn.choice((1, 4, 5, 6)) for _ in range(3))
+    left = tensor(g, drawn, (*batch, rows, terms), dtype)
+    y = g.matmul(left, tensor(g, drawn, (*drawn.choice((batch, [], [1] * len(batch))), terms, columns), dtype))
+    y = drawn.choice((y, y, y, g.relu(y)))
+    return drawn.choice((g.add, g.add, g.multiply))(y, g.input("other", y.dtype, number_of(drawn, y)))
+
+
+def swish(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A number times a function of that number or of another one."""
+    x = tensor(g, drawn, [drawn.choice((1, 2, 3)) for _ in range(drawn.choice((1, 2, 3)))], dtype)
+    y = drawn.choice((g.sigmoid, g.sigmoid, g.sigmoid, g.tanh))(x)
+    other = drawn.choice((x, x, x, g.input("other", x.dtype, x.shape)))
+    return drawn.choice((g.multiply, g.multiply, g.add))(*drawn.choice(((x, y), (y, other), (other, y))))
+
+
+def requantized(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A pool or an Interpolate between a Dequantize and a Quantize."""
+    codes, zps, form = ("u8", "s8"), (0, 0, 3), drawn.choice(("NXC", "NCX"))
+    x = g.input("x", drawn.choice(codes), (1, 4, 4, 4))
+    x = g.dequantize(x, scales=[drawn.choice((0.5, 0.25))], zps=[drawn.choice(zps)])
+    y = drawn.choice((g.avg_pool, g.max_pool, g.max_pool))(x, kernel=2, strides=2, data_format=form)
+    y = drawn.choice((y, y, g.relu(y)))
+    return g.quantize(y, scales=[0.5], zps=[drawn.choice(zps)], dtype=drawn.choice(codes))
+
+
+def folded(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A convolution and what is folded into its weights, or added late."""
+    attrs = {name: drawn.choice((1, 1, 2)) for name in ("strides", "dilations")}
+    attrs |= {name: drawn.choice((0, 0, 1, 2)) for name in ("pads_begin", "pads_end")}
+    groups, more, axes = drawn.choice((1, 1, 2, 3, 4)), drawn.choice((1, 1, 2, 3, 4, 5, 8)), drawn.choice((1, 2, 2, 3))
+    channels, kernel = groups * drawn.choice((1, 1, 2, 3, 4, 5)), (drawn.choice((1, 2, 3)),) * axes
+    is_turned = drawn.random() < 0.5
+    x = tensor(g, drawn, (1, *(6,) * axes, channels), dtype)
+    ends = (more, channels) if is_turned else (channels // groups, groups * more)
+    weights = tensor(g, drawn, (*kernel, *ends), dtype)
+    make = g.conv_transpose if is_turned else g.convolution
+    more_attrs = {"data_format": "NXC", "weights_format": "XOI" if is_turned else "XIO", "groups": groups}
+    y = make(x, weights, **attrs, **more_attrs)
+    vectors = [g.input(f"v{index}", "f32", y.shape[-1:]) for index in range(4)]
+    for _ in range(drawn.choice((0, 1, 1, 2))):
+        y = drawn.choice(
+            (
+                lambda y: g.batch_norm_inference(y, *vectors, epsilon=1e-5),
+                lambda y: g.bias_add(y, g.input("bias", y.dtype, y.shape[-1:])),
+                g.tanh,
+                lambda y: g.add(y, g.input(f"r{len(g.inputs)}", y.dtype, y.shape)),
+            )
+        )(y)
+    return y
+
+
+def turned(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A product of matrices, of which some are transposed or made of codes, and whose axes change places."""
+    rank, flip, cast = drawn.choice((2, 2, 3, 3, 4)), [drawn.random() < 0.5 for _ in "ab"], drawn.random() < 0.4
+    batch, rows, terms = (2,) * (rank - 2), drawn.choice(ROWS), drawn.choice((1, 6))
+    shapes = [
+        (*batch, *((terms, rows) if flip[0] else (rows, terms))),
+        (*drawn.choice((batch, ())), *((8, terms) if flip[1] else (terms, 8))),
+    ]
+    ends = [tensor(g, drawn, shape, drawn.choice((dtype, "int8"))) for shape in shapes]
+    if cast:
+        ends = [one if one.dtype is og.bf16 else g.type_cast(one, dtype="bf16") for one in ends]
+    y = g.matmul(*ends, transpose_a=flip[0], transpose_b=flip[1])
+    if drawn.random() < 0.4:
+        y = g.static_transpose(y, order=drawn.sample(range(rank), rank))
+    return y
+
+
+def attention(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """Shares of tokens, many or few, and what they are multiplied by."""
+    heads, tokens = drawn.choice((1, 15, 16, 17)), drawn.choice((4, 2048, 4096))
+    q, k, v = (g.input(name, "f32" if dtype == "int8" else dtype, (1, heads, tokens, 4)) for name in "qkv")
+    scores = g.matmul(q, k, transpose_b=True)
+    scores = drawn.choice((scores, g.divide(scores, g.input("scale", scores.dtype, (1,)))))
+    return drawn.choice((lambda shares: g.matmul(shares, v), g.relu))(g.softmax(scores, axis=-1))
+
+
+def long_sum(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """Sums of few or many elements."""
+    x = g.input("x", "f32" if dtype == "int8" else dtype, (drawn.choice((2, 8)), drawn.choice((4, 255, 256, 257))))
+    y = drawn.choice((g.reduce_sum, g.reduce_max, g.reduce_l2))(x, axes=[drawn.choice((0, 1))], keep_dims=True)
+    return drawn.choice((g.gelu, g.exp, g.relu, g.square, lambda y: g.add(y, y)))(y)
+
+
+def scaled(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A product of codes, with a scale for each index along an axis of the weights or of the result."""
+    groups, form = drawn.choice((1, 1, 2, 3)), drawn.choice(("NXC", "NCX"))
+    kind = drawn.choice(("product", "image", "transposed"))
+    ins, outs = groups * drawn.choice((1, 2, 3)), groups * drawn.choice((1, 1, 2, 3))
+    attrs: dict[str, Any] = {}
+    if kind == "product":
+        attrs["transpose_b"] = drawn.random() < 0.5
+        shape: tuple[int, ...] = (outs, ins) if attrs["transpose_b"] else (ins, outs)
+        shape = (*drawn.choice(((), (), (2,))), *shape)
+        source: tuple[int, ...] = (2, 4, ins)
+    else:
+        source = (1, ins, 4, 4) if form == "NCX" else (1, 4, 4, ins)
+        words = ("XIO", "OIX") if kind == "image" else ("XOI", "IOX")
+        attrs |= {"data_format": form, "groups": groups, "weights_format": drawn.choice(words)}
+        few = {"I": ins // groups, "O": outs} if kind == "image" else {"I": ins, "O": outs // groups}
+        shape = tuple(n for letter in attrs["weights_format"] for n in ((2, 2) if letter == "X" else (few[letter],)))
+    axis = drawn.randrange(-len(shape), len(shape))
+    count = shape[axis]
+    x = g.dequantize(g.input("x", drawn.choice(("u8", "s8")), source), scales=[0.5], zps=[drawn.choice((0, 3))])
+    w, along = g.input("w", "s8", shape), {"qtype": "per_channel", "axis": axis}
+    if drawn.random() < 0.6:
+        w = g.dequantize(w, scales=[0.5] * count, zps=[0] * count, **along)
+    else:
+        w = g.op("DynamicDequantize", [w, g.input("scale", "f32", (count,))], along)
+    if drawn.random() < 0.3:
+        x, w = (g.type_cast(one, dtype="bf16") for one in (x, w))
+    make = {"product": g.matmul, "image": g.convolution, "transposed": g.conv_transpose}[kind]
+    y = make(x, w, **attrs, **({} if kind == "product" else {"strides": 1, "pads_begin": 0, "pads_end": 0}))
+    if drawn.random() < 0.4 and y.dtype is og.f32:
+        axis = drawn.randrange(-len(y.shape), len(y.shape))
+        count = drawn.choice((1, y.shape[axis], y.shape[axis]))
+        y = g.quantize(y, scales=[0.5] * count, zps=[0] * count, qtype="per_channel", axis=axis, dtype="u8")
+    return y
+
+
+FORMS = {one.__name__: one for one in (batches, swish, requantized, folded, turned, attention, long_sum, scaled)}
+
+
+@material(lambda: (*MAINS, *FORMS))
 def faults_of_fusions(name: str, number: int) -> list[str]:
     """The faults of a partition."""
     from tests.faults.test_fault_conditions import verdict
@@ -102,8 +235,8 @@ def partition(name: str, number: int) -> Any:
     drawn, g = Random(f"{name} {number}"), og.Graph()
     dtype = drawn.choice(("f32", "f32", "bf16", "f16", "int8"))
     try:
-        y = main_op(g, drawn, name, dtype)
-        for _ in range(drawn.choice((1, 1, 2, 3))):
+        y = main_op(g, drawn, name, dtype) if name in MAINS else FORMS[name](g, drawn, dtype)
+        for _ in range(drawn.choice((1, 1, 2, 3) if name in MAINS else (0, 0, 0, 1))):
             y = joined(g, drawn, y, dtype)
         g.output("y", y)
         found = fused(

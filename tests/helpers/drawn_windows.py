@@ -130,3 +130,29 @@ def faults_of_windows(name: str, number: int) -> list[str]:
     lines += [verdict(FAR_PADS.when, Padding(call, most)) for most in (4, 6)] if name == "Convolution" else []
     isa = drawn.choice(EVERY_ISA)
     return [*lines, *(verdict(fault.when, OnCpu(call, isa)) for fault in CPU_SUPPORT if name in fault.ops)]
+
+
+@material(lambda: ("pixels",))
+def faults_of_pixels(name: str, number: int) -> list[str]:
+    """The faults of a gradient of windows of one element, which strides divide the source into, or nearly so."""
+    from tests.faults.test_fault_conditions import verdict
+
+    drawn = Random(f"{name} {number}")
+    axes, groups = drawn.choice((1, 2, 2, 3)), drawn.choice((1, 1, 1, 2))
+    attrs = dict.fromkeys(("pads_begin", "pads_end"), (0,) * axes) | {"dilations": (1,) * axes, "groups": groups}
+    attrs["strides"] = strides = tuple(drawn.choice((1, 2, 2, 3)) for _ in range(axes))
+    if drawn.random() < 0.15:
+        attrs[drawn.choice(("pads_begin", "pads_end"))] = tuple(drawn.choice((0, 1)) for _ in range(axes))
+    form = attrs["data_format"] = drawn.choice(("NXC", "NCX"))
+    few, many = (groups * drawn.choice((1, 2, 4, 7, 8, 9, 15, 16, 17)) for _ in range(2))
+    sizes = tuple(drawn.choice((1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 32)) for _ in range(axes))
+    wide = [size * step + drawn.choice((0,) * 9 + (1, -1)) for size, step in zip(sizes, strides, strict=True)]
+    kernel = (1,) * axes if drawn.random() < 0.9 else (1,) * (axes - 1) + (2,)
+    attrs |= {"weights_shape": (*kernel, few // groups, many), "weights_format": "XIO"}
+    dtype = drawn.choice(TYPES)
+    ends = [TensorType(dtype, laid(2, few, wide, form)), TensorType(dtype, laid(2, many, sizes, form))]
+    call = Call(BASE["ConvolutionBackwardWeights"], attrs, ends, 1, [dtype])
+    if drawn.random() < 0.1:
+        call = less_known(call, drawn)
+    concerned = [fault for fault in OF_SINGLE_OPS if call.schema.kind in fault.ops]
+    return [verdict(one, call) for fault in concerned for one in (fault.when, fault.certain) if one is not None]

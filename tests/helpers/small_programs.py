@@ -21,14 +21,16 @@ from onegraph.faults.cpus import EVERY_ISA
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.leaks import has_tiles, leaks_pairs
 from onegraph.faults.operands import rows_together, steps_to_fast
+from onegraph.faults.ops.convolution_gradients import runs_of
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST
 from onegraph.opset.errata.page import spans
 from onegraph.opset.schema import Call, TensorType
 from onegraph.transform.rebuild import Change, rebuild
+from onegraph.transform.stages import stages
 from tests.lowering.test_recorded_graphs import lines_of, outcome
 
-from .fault_subjects import fused
+from .fault_subjects import OF_SINGLE_OPS, fused
 from .fault_subjects import graph_of as graph_of_example
 
 PROGRAMS: dict[str, Callable[[], object]] = {}
@@ -527,6 +529,39 @@ def _operands_that_are_spread() -> str:
 
 
 @program
+def _runs_of_strided_pixels() -> str:
+    sizes = (1, 2, 3, 4, 5, 6, 7, 11, 16, 17, 31, 64, 256, 257, 289, 331)
+    return f"{[runs_of(rows, columns) for rows in sizes[:11] for columns in sizes]}"
+
+
+@program
+def _faults_of_norms() -> str:
+    """What is wrong with norms of any rank, along axes of one element and of several."""
+    from tests.faults.test_fault_conditions import verdict
+
+    shapes: list[Any] = [dims for rank in range(4) for dims in product((1, 2), repeat=rank)]
+    shapes += [None, *((2,) * rank for rank in range(4, 8)), *((1,) * rank for rank in (4, 5, 6)), (1, None), (None,)]
+    kinds, axes = ("LayerNorm", "LayerNormBackward", "RMSNorm", "SoftMax", "LogSoftmax"), (-3, -2, -1, 0, 1, 2)
+    parts = [(kind, shape, axis) for kind in kinds for shape in shapes for axis in axes]
+    parts += [(kind, shape, 0) for kind in sorted(BASE) if "Norm" in kind for shape in shapes]
+    made = []
+    for kind, shape, axis in parts:
+        name = "axis" if kind.endswith(("SoftMax", "Softmax")) else "begin_norm_axis"
+        attrs: dict[str, Any] = {name: axis} if BASE[kind].has_attribute(name) else {}
+        modes = ({"mode": "inf_as_zero"}, {}) if BASE[kind].has_attribute("mode") else ({},)
+        contents = [None]
+        if modes[1:] and shape and None not in shape:
+            nothing = np.full(shape, -np.inf, np.float32)
+            contents += [nothing, np.where(np.arange(nothing.size) % 2, nothing.ravel(), 1).reshape(shape)]
+        for mode, value in product(modes, contents):
+            source = TensorType(DataType.f32, shape) if value is None else TensorType(DataType.f32, shape, value)
+            call = Call(BASE[kind], {**attrs, **mode}, [source] * len(BASE[kind].inputs), 1, [DataType.f32])
+            faults = [one for one in OF_SINGLE_OPS if kind in one.ops]
+            made += [verdict(one.when, call) + verdict(one.is_certain, call) for one in faults]
+    return "".join(made)
+
+
+@program
 def _instruction_sets() -> str:
     types = [None, *DataType]
     made = [f"{has_tiles(dtype, isa)}" for dtype in types for isa in EVERY_ISA]
@@ -590,3 +625,15 @@ def asked_of_views(fault: Any, whole: Any, split: Any, order: Any, last: Any) ->
     x = graph.static_reshape(graph.input("x", "f32", whole), shape=split, special_zero=False)
     graph.output("y", graph.static_reshape(graph.static_transpose(x, order=order), shape=last, special_zero=False))
     return str(fault.when(fused(graph)))
+
+
+@program
+def _stages_of_sizes_that_are_no_constants() -> str:
+    """The shape of a gradient is that of the source, but its kernel reads the sizes when it is made."""
+    graph = og.Graph()
+    ends = [graph.input(name, "f32", (1, size, size, 3)) for name, size in (("x", 2), ("d", 4))]
+    attrs = {"mode": "nearest", "data_format": "NXC"}
+    made = graph.relu(graph.op("InterpolateBackward", [*ends, graph.input("sizes", "s32", (2,))], attrs))
+    graph.output("y", made)
+    parts = stages(graph)
+    return f"{[op.kind for op in parts.heads]} {parts.first} {[*parts.needed]}" if parts else "one"

@@ -98,6 +98,9 @@ def test_a_word_holds_a_graph_with_its_constants():
     (constant,) = [tensor.value for tensor in again._tensors if tensor.value is not None]
     assert (constant.dtype, constant.tolist()) == (np.float32, [1, 2])
     assert [op.kind for op in again.ops] == ["Add"]
+    assert not again._is_as_read()
+    g._n_read = 1
+    assert of_word(as_word(g))._is_as_read()
 
 
 def test_contents_of_unknown_inputs_are_refused():

@@ -181,7 +181,7 @@ def several_axes(call: Call) -> bool:
     The statistics that a gradient reads must have all axes but the last; those of one row may have none.
     """
     shape, begin = call.shape("src"), begin_axis(call)
-    if call.schema.kind == "LayerNormBackward" and (shape is None or len(shape) != 2):
+    if call.schema.kind == "LayerNormBackward" and call.rank("src") != 2:
         return axis_below_last(call)
     return shape is not None and begin is not None and any(dim != 1 for dim in shape[begin:-1])
 
