@@ -58,7 +58,7 @@ def compress_weights(graph: AnyGraph, kind: str, *, group: int = 32) -> AnyGraph
         names = ", ".join(compression.left[:3]) + (", ..." if compression.left[3:] else "")
         warn(
             f"compress_weights: the weights of no product were compressed: those of {names} have fewer than"
-            f" {LEAST_SIZE:,} numbers, or are not f32, f16 or bf16 like the other factor",
+            f" {LEAST_SIZE:,} numbers, or are not f32, f16 or bf16",
             stacklevel=2,
         )
     return compressed
@@ -105,14 +105,14 @@ class _Compression(Generic[AnyGraph]):
         weights, is_turned, src = op.inputs[1], bool(attrs.get("transpose_b")), inputs[0]
         assert weights is not None
         maker = self._makers.get(weights.id)
-        if maker is not None and maker.kind == "StaticTranspose" and _exchanges(maker):
+        if maker is not None and _exchanges(maker):
             weights, is_turned = maker.inputs[0], not is_turned
         assert src is not None
         assert weights is not None
         if weights.value is None or not src.shape or weights.value.ndim != 2:
             return None
         shape = weights.value.shape
-        if weights.dtype not in NATIVE or src.dtype is not weights.dtype or prod(shape) < LEAST_SIZE:
+        if weights.dtype not in NATIVE or prod(shape) < LEAST_SIZE:
             self.left.append(op.name)
             return None
         key = weights.id, is_turned
@@ -141,7 +141,7 @@ class _Compression(Generic[AnyGraph]):
 
 
 def _exchanges(op: Op) -> bool:
-    """Whether a transpose exchanges two axes."""
+    """Whether an op is a transpose that exchanges two axes."""
     return op.attrs.get("order") in ((1, 0), (-1, -2), (1, -2), (-1, 0))
 
 

@@ -39,11 +39,55 @@ def patterns() -> dict[str, tuple[Callable[[Emitter, Op], Any], bool, frozenset[
     return found
 
 
+def normal(emit: Emitter, x: Any, form: str) -> Any:
+    vectors = [np.array([1, 2, 0.5], np.float32) for _ in range(4)]
+    return emit.op("BatchNormInference", [x, *vectors], {"epsilon": 1e-3, "data_format": form})
+
+
+def behind(emit: Emitter, x: Any, kind: str, attrs: Any = {}, dtype: Any = None) -> Any:  # noqa: B006
+    """An op behind a transpose."""
+    turned = emit.op("StaticTranspose", [emit.op("ReLU", [x])], {"order": [0, 2, 1]})
+    if kind == "Dequantize":
+        codes = emit.op("Quantize", [x], {"scales": [0.5], "zps": [0]}, dtype=og.u8)
+        turned = emit.op("Transpose", [codes], {"order": [0, 2, 1]})
+    return emit.op(kind, [turned], attrs, dtype=dtype)
+
+
+def by(emit: Emitter, kind: str, x: Any, shape: tuple[int, ...], numbers: Any = (2, 3, 5)) -> Any:
+    return emit.op(kind, [x, np.array(numbers, np.float32).reshape(shape)])
+
+
+CODED = {"scales": [0.5, 1.0, 2.0, 4.0], "zps": [0, 0, 0, 0], "qtype": "per_channel", "axis": 1}
+# Cases beside those that compare numbers: the shapes of the inputs, and what is added.
+MORE: dict[str, tuple[Any, Callable[..., Any]]] = {
+    "scaled norm of rows": (
+        [(2, 4, 3)],
+        lambda e, x: by(e, "Multiply", e.op("RMSNorm", [x], {"begin_norm_axis": -1, "epsilon": 1e-3}), (3,)),
+    ),
+    "scaled norm": ([(2, 4, 3)], lambda e, x: by(e, "Multiply", normal(e, x, "NXC"), (3,))),
+    "shifted norm": ([(2, 4, 3)], lambda e, x: by(e, "Add", normal(e, x, "NXC"), (1, 1, 3))),
+    "scaled norm, channels first": ([(2, 3, 4)], lambda e, x: by(e, "Multiply", normal(e, x, "NCX"), (3, 1))),
+    "shifted norm, channels first": ([(2, 3, 4)], lambda e, x: by(e, "Add", normal(e, x, "NCX"), (1, 3, 1))),
+    "cast of a turn": ([(2, 3, 4)], lambda e, x: behind(e, x, "TypeCast", dtype=og.bf16)),
+    "codes of a turn": ([(2, 3, 4)], lambda e, x: behind(e, x, "Quantize", {"scales": [0.5], "zps": [0]}, og.u8)),
+    "codes of a turn by channels": ([(2, 3, 4)], lambda e, x: behind(e, x, "Quantize", CODED, og.s8)),
+    "numbers of turned codes": ([(2, 3, 4)], lambda e, x: behind(e, x, "Dequantize", {"scales": [0.5], "zps": [0]})),
+    "numbers of turned codes by channels": ([(2, 3, 4)], lambda e, x: behind(e, x, "Dequantize", CODED)),
+}
+
+
 def plain(case: str) -> og.Graph:
+    """The graph of a case, without patterns."""
     from tests.lowering import test_near_patterns as cases
 
-    cases.RNG = np.random.default_rng(0)  # what was drawn before decides nothing
-    return cases.built(case, with_patterns=False)
+    if case not in MORE:
+        cases.RNG = np.random.default_rng(0)  # what was drawn before decides nothing
+        return cases.built(case, with_patterns=False)
+    shapes, add = MORE[case]
+    graph = og.Graph()
+    emit = Emitter(graph)
+    graph.output("y", emit.tensor(add(emit, *[graph.input(f"x{n}", "f32", one) for n, one in enumerate(shapes)])))
+    return graph
 
 
 def asked(pattern: str, graph: og.Graph) -> list[Any]:
@@ -64,7 +108,7 @@ def asked(pattern: str, graph: og.Graph) -> list[Any]:
 
 def pairs() -> Iterable[str]:
     """Each pattern with each case of which it makes another op."""
-    for case in pattern_cases():
+    for case in (*pattern_cases(), *MORE):
         graph = plain(case)
         kinds = {op.kind for op in graph.ops}
         for name, (_, _, taken) in patterns().items():

@@ -625,6 +625,7 @@ def made_by_programs(name: str, number: int) -> list[str]:
 from . import (  # noqa: E402, F401  # they add materials
     drawn_calls,
     drawn_commands,
+    drawn_compressions,
     drawn_conformance,
     drawn_edits,
     drawn_failures,
@@ -632,6 +633,7 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_fusions,
     drawn_handles,
     drawn_judges,
+    drawn_layers,
     drawn_loops,
     drawn_numbers,
     drawn_open_calls,
