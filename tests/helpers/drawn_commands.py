@@ -1,4 +1,4 @@
-"""What whole commands print, with stand-ins for what they run, and values of options: names of :mod:`drawn_prints`."""
+"""What whole commands print, with stand-ins for what they run, and values of options: see :mod:`drawn_by_library`."""
 
 from __future__ import annotations
 
@@ -153,12 +153,19 @@ def conformed(drawn: Random) -> object:
         "onegraph.native.library.VERSION": (3, 2, 0),
     }  # fmt: skip
     words = ["conformance", *drawn.choice(([], ["Abs"]))]
-    words += drawn.choice(([], [], ["--cases", "2"], ["--patterns"], ["--cases", "2", "--seed", "3"]))
-    words += drawn.choice(([], ["--json"], ["--html", "a.html"], ["--folder", "d"]))
-    words += drawn.choice(([], [], ["--markdown", "-"], ["--markdown", "b.md"]))
-    words += drawn.choice(([], [], ["--write-baseline", "c.json"], ["--baseline", "old.json"], ["--baseline", "known"]))
-    words += drawn.choice(([], [], ["--fail-on", "wrong,machine"], ["--edition", "onednn-3.6"], ["--also", "old.json"]))
-    words += drawn.choice(([], [], ["--workers", "2"], ["--fail-on", "x,wrong"]))
+    words += drawn.choice(([], [], ["--cases", "2"], ["--patterns"], ["--patterns"], ["--cases", "2", "--seed", "3"]))
+    further = (
+        *(["--json"], ["--json"], ["--html", "a.html"], ["--folder", "d"], ["--markdown", "-"], ["--markdown", "b.md"]),
+        *(["--write-baseline", "c.json"], ["--baseline", "old.json"], ["--baseline", "known"], ["--workers", "2"]),
+        *(
+            ["--fail-on", "wrong,machine"],
+            ["--edition", "onednn-3.6"],
+            ["--also", "old.json"],
+            ["--fail-on", "x,wrong"],
+        ),
+    )
+    for some in drawn.sample(further, drawn.choice((0, 1, 1, 2, 3))):
+        words += some
     with in_folder():
         Path("old.json").write_text(json.dumps({"f0": "wrong", "f3": "x"}))
         try:
@@ -182,8 +189,8 @@ def ended(drawn: Random) -> object:
         click.ClickException("b."), BrokenPipeError(),
     ))  # fmt: skip
     words = drawn.choice((
-        ["show", "--json", "3"], ["show", "--for-version=3"], ["show", "--json=1", "3"], ["show", "-j", "3"], ["show"],
-        ["shw"], ["-x"], [], ["--help"], ["show", "--mb"], ["zzzz"],
+        *[["show"]] * 9, ["show", "--json", "3"], ["show", "--for-version=3"], ["show", "--json=1", "3"],
+        ["show", "-j", "3"], ["shw"], ["-x"], ["show", "--mb"], ["zzzz"], ["--shwo"],
     ))  # fmt: skip
 
     def fail(**given: object) -> object:

@@ -1,4 +1,4 @@
-"""Uses of ops and chains of patterns that the conformance tests try, and how results are judged: :mod:`drawn_tools`."""
+"""Uses of ops and chains of patterns, and how their results are judged: names of :mod:`drawn_by_library`."""
 
 from __future__ import annotations
 

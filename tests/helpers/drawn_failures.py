@@ -1,4 +1,4 @@
-"""How graphs run and fail in other processes, with stand-ins for these: names of :mod:`drawn_tools`."""
+"""How graphs run and fail in other processes, with stand-ins for these: names of :mod:`drawn_by_library`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -234,6 +234,44 @@ def small_model(drawn: Random) -> og.Graph:
 
 
 @judges
+def verdicts(drawn: Random) -> object:
+    """The judgement of a file, and how its judge is made."""
+    from onegraph.tools import verify_model
+
+    proto = node("Relu", drawn)
+    if drawn.random() < 0.3 and proto.graph.input:
+        proto.graph.input[0].type.Clear()
+        proto.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = 1
+    told: list[object] = []
+
+    class Judge:
+        """Stands for the judge of a model."""
+
+        def __init__(self, path: Path, *given: Any) -> None:
+            told.extend([path.name, given[0], given[2:]])
+
+        def judge(self, *given: object) -> object:
+            told.append(given)
+            return "judged"
+
+    options = {
+        "inputs": drawn.choice((None, {"x": 1}, 3)), "shapes": drawn.choice((None, {"x": [1, 2]}, {}, "x")),
+        "seed": drawn.choice((0, 0, 3, 2**31, 2**31 + 1, -1)), "threads": drawn.choice((1, 2)),
+    }  # fmt: skip
+    is_there = drawn.random() < 0.8
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(verify_model, "is_installed", lambda: is_there),
+        patch.object(verify_model, "runtime", lambda: nullcontext((None, Path(folder)))),
+        patch.object(verify_model, "ModelOracle", lambda *_: None),
+        patch.object(verify_model, "_ModelJudge", Judge),
+    ):
+        Path(folder, "m.onnx").write_bytes(proto.SerializeToString())
+        found = verify_model.verify_model(str(Path(folder, "m.onnx")), **options)
+    return [str(found), *told]
+
+
+@judges
 def findings(drawn: Random) -> object:
     """What the judge finds about an executable."""
     from onegraph import onnx as front_end
@@ -285,6 +323,7 @@ def findings(drawn: Random) -> object:
         patch.object(front_end, "load", lambda *_, **__: loaded),
         patch.object(reference, "run", lambda of, given: RUN(getattr(of, "graph", of), given)),
         patch.object(onnx_inputs, "_calibrated", lambda *_: {}),
+        patch.object(verify_model, "KINDS", drawn.sample([*verify_model.KINDS], 2)),
     ):
         found = judge.judge(first, drawn.choice(({}, {}, {"x": (3, 2, 3, 3)})))
     return f"{found} {found.notes} {[one.where for one in found.findings]} {len(asked)} {len(calls)}"

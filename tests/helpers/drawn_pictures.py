@@ -106,7 +106,7 @@ def mark(drawn: Random, graph: og.Graph) -> None:
     graph.output("few", graph.op("Abs", [graph.constant(numbers)], name=drawn.choice(("it's", "new\nline", "x\x1f"))))
 
 
-@material(lambda: FORMS, needs="cffi")
+@material(lambda: FORMS)
 def pictured(name: str, number: int) -> list[str]:
     """What is drawn of a graph."""
     return recorded.outcome(told, name, Random(f"{name} {number}"))

@@ -1,16 +1,13 @@
-"""What commands print of drawn results, with stand-ins for what finds them: a material of :mod:`draws`."""
+"""What commands print of drawn results, with stand-ins for what finds them: see :mod:`drawn_by_library`."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import click
 import numpy as np
 
 import onegraph as og
@@ -26,7 +23,6 @@ from onegraph.tools.first_difference import Difference
 from onegraph.tools.verify import Verification
 
 from .drawn_reports import SETS, chain, reports
-from .draws import material
 
 PRINTS: dict[str, Callable[[Random], object]] = {}
 NUMBERS = (0.0, 1.0, 2.5e-7, 0.125, 12345.678, float("inf"), float("nan"))
@@ -36,21 +32,6 @@ def prints(make: Callable[[Random], object]) -> Callable[[Random], object]:
     """Enter a function that prints and may return a status."""
     PRINTS[make.__name__] = make
     return make
-
-
-@material(lambda: PRINTS, needs="cffi")
-def printed(name: str, number: int) -> list[str]:
-    """What is printed, and the status or the error."""
-    out, said = io.StringIO(), io.StringIO()
-    drawn = Random(f"{name} {number}")
-    with redirect_stdout(out), redirect_stderr(said):
-        try:
-            status: object = PRINTS[name](drawn)
-        except SystemExit as error:
-            status = f"exit {error.code}"
-        except (og.OneGraphError, click.ClickException) as error:
-            status = f"{type(error).__name__}: {error}"
-    return [str(status), *out.getvalue().splitlines(), *said.getvalue().splitlines()]
 
 
 # Records that commands print ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What tools make of what they run, with stand-ins for executables and processes: names of :mod:`drawn_tools`."""
+"""What tools make of what they run, with stand-ins for executables and processes: names of :mod:`drawn_by_library`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import onegraph as og
 from onegraph import reference
 from onegraph.errors import OneGraphError
 from onegraph.opset.editions.registry import EDITIONS, HOST, edition
+from onegraph.runtime.bound_run import BoundRun
 from onegraph.testing.cases import CASES
 from onegraph.tools import bench, bench_sizes, folded_norms, op_examples, ranges, verify
 from onegraph.tools.run_op import run_op
@@ -56,8 +57,23 @@ class Executable:
         return SimpleNamespace(partitions=[SimpleNamespace(executor=one, threads=None) for one in kinds])
 
     def bind(self, **arrays: Any) -> Any:
-        """Refuse to bind."""
-        raise og.ArgumentError("no shape is known")
+        """A bound run; refuse if no shape is known."""
+        if self._drawn.random() < 0.5:
+            raise og.ArgumentError("no shape is known")
+        return Bound()
+
+
+class Bound(BoundRun):
+    """Stands for a bound run."""
+
+    def __init__(self) -> None:
+        self._places = ["apart"]
+
+    def _lay_upon_inputs(self) -> None:
+        self._places.append("upon inputs")
+
+    def _sample(self, enough: int, most: int) -> list[int]:  # type: ignore[override]
+        return [len(self._places) * 10] * min(most, 4)
 
 
 @contextmanager
@@ -184,7 +200,8 @@ def timed(drawn: Random) -> object:
         asked.append((enough, most))
         return [enough % 97 + 1] * min(most, 3)
 
-    options: dict[str, Any] = {"seconds": drawn.choice((0, 1.5, 3.0)), "runs": drawn.choice((1, 10, 25, 10_000))}
+    runs, is_upon = drawn.choice((1, 10, 25, 10_000, 10_000, 2**31)), drawn.choice((False, True, True, 3))
+    options: dict[str, Any] = {"seconds": drawn.choice((0, 1.5, 3.0, 3.0, -1)), "runs": runs, "in_place": is_upon}
     clock = patch.object(bench, "perf_counter_ns", ticks(drawn))
     with compiling(drawn) as made, clock, patch.object(bench, "sample", sample):
         found = bench.bench(graph, given, variants, progress=lambda *step: steps.append(step), **options)
@@ -207,7 +224,11 @@ def timed_sizes(drawn: Random) -> object:
         asked.append((enough, most))
         return [100, 200, 400]
 
-    options: dict[str, Any] = {"seconds": drawn.choice((0, 3.0)), "runs": drawn.choice((1, 7)), "seed": 1}
+    options: dict[str, Any] = {
+        "seconds": drawn.choice((0, 3.0, 3.0, -1)),
+        "runs": drawn.choice((1, 7, 7, 2**31)),
+        "seed": 1,
+    }
     clock = patch.object(bench_sizes, "perf_counter_ns", ticks(drawn))
     with compiling(drawn) as made, clock, patch.object(bench_sizes, "sample", sample):
         found = bench_sizes.bench_sizes(graph, sizes, drawn.choice((None, bench.Variant("debug"))), **options)

@@ -623,12 +623,12 @@ def made_by_programs(name: str, number: int) -> list[str]:
 
 
 from . import (  # noqa: E402, F401  # they add materials
+    drawn_by_library,
     drawn_calls,
     drawn_commands,
     drawn_compressions,
     drawn_conformance,
     drawn_edits,
-    drawn_failures,
     drawn_files,
     drawn_fusions,
     drawn_handles,
@@ -640,7 +640,6 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_oracles,
     drawn_patterns,
     drawn_pictures,
-    drawn_prints,
     drawn_quantization,
     drawn_reports,
     drawn_resizes,
