@@ -70,5 +70,5 @@ def prelu_backward(call: Call, src: Floats, slope: Floats, diff_dst: Floats) -> 
     target = known_dims(slope_target(call, slope.shape, src.shape))
     diff_src = np.where(src > 0, diff_dst, slope.reshape(target) * diff_dst)
     shared = tuple(axis for axis, dim in enumerate(target) if dim == 1)
-    diff_slope = np.where(src > 0, 0, diff_dst * src).sum(axis=shared, keepdims=True)
+    diff_slope = np.where(src > 0, 0, diff_dst * src).sum(axis=shared)
     return diff_src, diff_slope.reshape(slope.shape)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
+from ..opset.signature import Shape
 from ..opset.window import given_shape, spatial
 from .binary import _along_channels
 from .windows import meetings
@@ -101,8 +102,9 @@ def backward_weights(geometry: ConvolutionGeometry, wide: Floats, narrow: Floats
     return result.reshape(narrow.shape[1], source.shape[2], *kernel)
 
 
-def _sizes(dims: tuple[int | None, ...]) -> tuple[int, ...]:
-    assert all(dim is not None for dim in dims)
+def _sizes(dims: Shape) -> tuple[int, ...]:
+    assert dims is not None
+    assert None not in dims
     return known_dims(dims)
 
 
@@ -125,9 +127,7 @@ def convolution_backward_data(call: Call, diff_dst: Floats, weights: Floats, dst
 def convolution_backward_weights(call: Call, src: Floats, diff_dst: Floats, weights_shape: object = None) -> Floats:
     geometry = _known(call)
     source, gradient = (_channels_first(array, geometry.data_format) for array in (src, diff_dst))
-    return _spatial_back(
-        backward_weights(geometry, source, gradient, _sizes(geometry.kernel or ())), geometry.weights_format
-    )
+    return _spatial_back(backward_weights(geometry, source, gradient, _sizes(geometry.kernel)), geometry.weights_format)
 
 
 def conv_transpose(call: Call, src: Floats, weights: Floats, bias: Floats | None = None) -> Floats:
@@ -148,6 +148,4 @@ def conv_transpose_backward_data(call: Call, diff_dst: Floats, weights: Floats) 
 def conv_transpose_backward_weights(call: Call, src: Floats, diff_dst: Floats, weights_shape: object = None) -> Floats:
     geometry = _known(call)
     source, gradient = (_channels_first(array, geometry.data_format) for array in (src, diff_dst))
-    return _spatial_back(
-        backward_weights(geometry, gradient, source, _sizes(geometry.kernel or ())), geometry.weights_format
-    )
+    return _spatial_back(backward_weights(geometry, gradient, source, _sizes(geometry.kernel)), geometry.weights_format)

@@ -61,7 +61,7 @@ def exp(call: Call, src: Floats) -> Floats:
 
 
 def gelu(call: Call, src: Floats) -> Floats:
-    if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
+    if call.string("mode") == "gelu_tanh":
         return src * _phi_by_tanh(src)
     return src * _phi(src)
 
@@ -139,7 +139,7 @@ def elu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def gelu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
+    if call.string("mode") == "gelu_tanh":
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * src**2)
         return diff_dst * (_phi_by_tanh(src) + 0.5 * src * _tanh_slope(_tanh_inner(src)) * slope)
     density = np.exp(-0.5 * src * src) / math.sqrt(2 * math.pi)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..opset.ops.interpolation import resized
 from ..opset.schema import Call
+from ..opset.shapes import known_dims
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -28,7 +29,7 @@ def samples(call: Call, old: int, new: int) -> tuple[Indices, Indices, Floats]:
         # A half rounds up: floor(coordinate + 0.5), in integers to avoid rounding errors.
         nearest = (2 * top + bottom) // (2 * bottom) if corners else top // bottom
         return nearest, nearest, np.zeros(new)
-    exact = np.clip(top / bottom - (0 if corners else 0.5), 0, max(old - 1, 0))
+    exact = np.clip(top / bottom - (0 if corners else 0.5), 0, old - 1)
     first, second = np.floor(exact).astype(np.int64), np.ceil(exact).astype(np.int64)
     return first, second, exact - first
 
@@ -42,7 +43,7 @@ def _along_axes(call: Call, array: Floats, step: Callable[[Floats, int], Floats]
 
 
 def _sizes(call: Call) -> tuple[int, ...]:
-    return tuple(size for size in resized(call) or () if size is not None)
+    return known_dims(resized(call))
 
 
 def interpolate(call: Call, src: Floats, sizes: object = None) -> Floats:

@@ -325,3 +325,13 @@ def test_pow_cannot_be_translated():
 def test_select_rejects_shapes_that_do_not_broadcast():
     found = og.check_op("Select", {}, [("boolean", (1,)), ("f32", (2,)), ("f32", (3,))], edition=EDITION)
     assert [(violation.rule, violation.where) for violation in found] == [("broadcastable", "else")]
+
+
+@pytest.mark.parametrize(("words", "shape"), [("XIO", (3, 3, 5, 7)), ("OIX", (7, 5, 3, 3))])
+@pytest.mark.parametrize("constant", [(), (2,)])
+def test_a_shape_of_filters_may_be_a_tensor(words, shape, constant):
+    attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "filter_format": words}
+    src, delta = (RNG.normal(size=dims).astype(np.float32) for dims in ((1, 4, 4, 5), (1, 6, 6, 7)))
+    known = apply("ConvTransposeBackpropFilters", [src, delta], {**attrs, "filter_shape": shape})
+    given = apply("ConvTransposeBackpropFilters", [src, delta, np.array(shape, np.int32)], attrs, constant=constant)
+    np.testing.assert_array_equal(given, known)
