@@ -722,6 +722,15 @@ def test_a_program_without_open_sizes_is_refused(sizes):
         OpenProgram(SimpleNamespace(sizes=lambda dims: sizes, places=()), (3, 4), None, options, None, None)
 
 
+@pytest.mark.parametrize("kind", ["If", "Loop"])
+def test_a_program_of_open_sizes_has_no_control_flow(kind):
+    options, sizes = CompileOptions("fusion", True, "strict", None), lambda dims: dims
+    parameters = SimpleNamespace(sizes=sizes, places=[(0,), (1,)], layouts=0, opened=lambda dims, symbols: symbols)
+    graph = SimpleNamespace(ops=[SimpleNamespace(kind=kind)])
+    with pytest.raises(open_programs.NoParametersError, match="a step runs graphs of its own"):
+        OpenProgram(parameters, (3, 4), lambda dims: graph, options, None, None)
+
+
 REFUSED_SIZES, MISTAKE = open_programs.NoParametersError("refused"), KeyError("mistake")
 
 
