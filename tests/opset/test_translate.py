@@ -81,6 +81,36 @@ def test_round_trip_keeps_the_call(source, target):
             assert kept.items() <= back.attrs.items() <= attrs.items()
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "expected"),
+    [
+        (None, None, (None, None)),
+        ((4, None, 3, 3), None, ((None, 4, 3, 3), None)),
+        ((4, 2, 3, 3), None, ((2, 4, 3, 3), (9, 18, 3, 1))),
+        ((4, 2, 3, 3), (1, 4, 8, 24), ((2, 4, 3, 3), (4, 1, 8, 24))),
+    ],
+)
+def test_weights_of_less_known_shape_keep_their_memory(shape, strides, expected):
+    attrs = {**WINDOW, "data_format": "NCX", "weights_format": "IOX"}
+    ends = [og.LogicalTensor(0, og.f32, (1, 4, 5, 5)), og.LogicalTensor(1, og.f32, shape, strides, "w")]
+    found = translate("ConvTranspose", attrs, ends, source=BASE_EDITION, target="legacy-1")
+    assert (found.inputs[1].shape, found.inputs[1].strides) == expected
+    assert found.inputs[0] is ends[0]
+    assert [*found.permutations.values()] == [(1, 0, 2, 3)]
+
+
+def test_shape_of_weights_is_a_vector_beside_permuted_weights():
+    attrs = {**WINDOW, "data_format": "NCX", "weights_format": "IOX"}
+    sizes = og.LogicalTensor(2, og.s32, (4,), None, "sizes")
+    ends = [og.LogicalTensor(0, og.f32, (1, 4, 5, 5)), og.LogicalTensor(1, og.f32, (1, 2, 7, 7)), sizes]
+    use = "ConvTransposeBackwardWeights", attrs, ends, [("f32", (4, 2, 3, 3))]
+    found = translate(*use, source=BASE_EDITION, target="legacy-1")
+    assert found.inputs[2] is sizes
+    assert found.outputs == ((og.f32, (2, 4, 3, 3)),)
+    assert {*found.permutations.values()} == {(1, 0, 2, 3)}
+    assert len(found.permutations) == 2
+
+
 def test_zero_keeps_its_sign():
     found = translate("Clamp", {"min": -0.0, "max": 1.0}, source=BASE_EDITION, target="legacy-1")
     assert str(found.attrs) == "{'min': -0.0, 'max': 1.0}"
