@@ -49,8 +49,7 @@ def quick_call(
         for name, dtype, shape, strides in placement.outputs()
     ]
     lies_over = tuple([overs.get(name, -1) if name in direct else -1 for name in program.graph.outputs])
-    is_one_call = program.in_c and [*direct] == [*program.graph.outputs]
-    parts = None if is_one_call else QuickParts(placement)
+    parts = None if program.in_c else QuickParts(placement)
     ports = tuple([_port(value, memo) for value in inputs]), tuple(outputs)
     slots = () if parts is None else parts.slots
     # The program does not refer to the function, so that the program is freed with its last user.

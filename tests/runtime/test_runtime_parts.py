@@ -878,6 +878,15 @@ def test_graphs_of_sizes_that_come_may_run_op_by_op(shape, kind, may):
     assert (ProgramFinder(*given, make, small=8).op_by_op is not None) is may
 
 
+def test_shapes_choose_programs_in_quick_calls_unless_there_are_variables():
+    graph = graph_of("ReLU", [("f32", (None,))], {}, False)
+    model = graph.compile()
+    given = lambda: graph, model._interface, model._programs.options, model._programs._executable
+    assert ProgramFinder(*given).quick is not program_finder.decline
+    model._interface.state = State(graph)
+    assert ProgramFinder(*given).quick is program_finder.decline
+
+
 def test_times_of_partitions_are_medians_of_their_runs():
     graph = graph_of("MatMul", [("f32", (2, 3)), ("f32", (3, 5))], {}, False)
     op, heads = graph.ops[-1], ("oneDNN", ("MatMul",), (graph.ops[-1].name,), (), graph.ops[-1].inputs)
@@ -1003,6 +1012,29 @@ def test_bodies_know_the_shapes_of_scanned_elements(shape, axis, known):
     control.op = SimpleNamespace(kind="Loop", inputs=[SimpleNamespace(shape=one) for one in shapes])
     control._call = SimpleNamespace(s64=lambda name: 2, s64s=lambda name: [axis], shapes=[(4,), (7,)])
     assert control._shapes(5) == {"c0": (6,), "s0": (4,), **known}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (og.StateError("wrong", 5), ("If 'if_0': ('wrong', 5)", 5)),
+        (ValueError("bad"), ("If 'if_0': bad",)),
+        (IndexError("bad"), ("If 'if_0': bad",)),
+    ],
+)
+def test_errors_of_bodies_name_the_op(error, told):
+    def run(inputs):
+        raise error
+
+    class Any(dict):
+        def __missing__(self, name):
+            return SimpleNamespace(run=run)
+
+    control = object.__new__(Control)
+    control.op, control._bodies = SimpleNamespace(kind="If", name="if_0"), Any()
+    with pytest.raises(type(error) if isinstance(error, og.OneGraphError) else og.ArgumentError) as raised:
+        control.run([np.array(True), np.ones(2, F32)])
+    assert raised.value.args == told
 
 
 def test_slices_are_those_that_the_number_of_an_iteration_chooses():
