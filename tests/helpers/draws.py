@@ -7,6 +7,7 @@ test decides. ``python -m tests.conditions.choose`` looks for them.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,7 +27,6 @@ from onegraph.lowering.computed_shapes import known_parts
 from onegraph.lowering.emitter import Emitter
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
-from onegraph.opset.schema import TensorType
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
@@ -441,14 +441,42 @@ def said(kind: str, attrs: Any, types: Any, words: Any) -> list[str]:
 
 @material(cases_by_kind)
 def translated(name: str, number: int) -> list[str]:
-    """Uses of an op in the words of another edition."""
+    """Uses of an op in the words of another edition, and of a third one; tensors have all forms that a call takes."""
     drawn = Random(f"{name} {number}")
-    case = drawn.choice(cases_by_kind()[name])
-    types = [TensorType(OF_NUMPY[array.dtype], array.shape) for array in case.inputs]
-    attrs = drawn.choice([case.attrs, *attributes_beside(BASE[name], case.attrs, BOUNDS)])
-    types = drawn.choice([types, *recorded.less_known(types)])
-    source, target = WORDS, drawn.choice([*EDITIONS])
-    return recorded.outcome(og.translate, name, attrs, types, source=source, target=target)
+    op = graph_of_case(drawn.choice(cases_by_kind()[name])).ops[-1]
+    attrs = drawn.choice([*attributes_beside(BASE[name], op.attrs, BOUNDS)] or [op.attrs])
+    attrs = attrs if drawn.random() < 0.3 else op.attrs
+    inputs, outputs = ([end_of(one, drawn) for one in ends] for ends in (op.inputs, op.outputs))
+    use = name, attrs, drawn.choice((inputs, inputs, [])), drawn.choice((outputs, outputs, None))
+    lines, source = list[str](), WORDS
+    for target in drawn.sample(("legacy-1",) * 6 + EDITIONS, 2):
+        try:
+            made = og.translate(*use, source=source, target=target)
+        except OneGraphError as error:
+            return [*lines, f"{type(error).__name__}: {error}"]
+        ends = (*made.inputs, *made.outputs)
+        values = [numbers_of(one.value) for one in ends if getattr(one, "value", None) is not None]
+        lines.append(f"{made} {values}")
+        if made.kind is None:
+            break
+        use, source = (made.kind, made.attrs, made.inputs, made.outputs or None), target
+    return lines
+
+
+def end_of(tensor: Any, drawn: Random) -> Any:
+    """A tensor in a form that a translation takes, maybe with less known of it."""
+    if tensor is None or tensor.shape is None or drawn.random() < 0.2:
+        return tensor if drawn.random() < 0.9 else None
+    dims = tuple(dim if drawn.random() < 0.6 else None for dim in tensor.shape)
+    known = [dim or 1 for dim in tensor.shape]
+    order = drawn.sample(range(len(known)), len(known))
+    steps = np.empty([known[axis] for axis in order], np.int8).transpose(np.argsort(order)).strides
+    array = np.arange(math.prod(known)).reshape(known).astype(tensor.dtype.numpy)
+    forms = [(tensor.dtype, one) for one in (tensor.shape, tensor.shape, dims, None)]
+    forms += [og.LogicalTensor(7, *form, name="x") for form in forms]
+    forms += [og.LogicalTensor(7, tensor.dtype, tensor.shape, steps, "x")]
+    forms += [og.LogicalTensor(7, tensor.dtype, tensor.shape, None, "x", one) for one in (array, tensor.value)]
+    return drawn.choice([*forms, array])
 
 
 @material(every_kind, needs="onnx")
