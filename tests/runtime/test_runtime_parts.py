@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from helpers.called_graphs import chosen_rows, copied, sums
+from helpers.called_graphs import chosen_rows, copied, counter, sums
 
 import onegraph as og
 from onegraph._util.late_imports import import_late
@@ -887,6 +887,43 @@ def test_shapes_choose_programs_in_quick_calls_unless_there_are_variables():
     assert ProgramFinder(*given).quick is program_finder.decline
 
 
+def test_new_shapes_are_those_of_arrays_of_numpy():
+    model = graph_of("ReLU", [("f32", (None,))], {}, False).compile()
+    for size in (2, 3):
+        model(np.ones(size, F32))
+    take = model._programs._new_entry
+    for arrays in (([1.0],), (np.ones(4),), (), (np.ones(4, F32),) * 2):
+        assert take(arrays, 0) is None
+    assert take((np.ones(5, F32),), 0) is model._programs.cache.latest()
+
+
+def test_frames_of_runs_with_variables_are_kept():
+    graph, given = counter()
+    model = graph.compile()
+    for _ in range(2):
+        model(*given)
+        assert len(model._programs.only_program().free_frames) == 1
+
+
+@pytest.mark.parametrize(("threads", "used"), [(None, 2), (3, 3), ({}, 2), (1, 1)])
+def test_programs_are_compiled_for_stated_threads_or_their_share(threads, used, monkeypatch):
+    counts = []
+    monkeypatch.setattr(
+        compiled_module, "ThreadCount", lambda: SimpleNamespace(before=4, use=lambda count: counts.append(count))
+    )
+    monkeypatch.setattr(compiled_module, "restore_threads", lambda count: counts.append(f"again {count}"))
+    found = compiled_module._compiled(lambda **given: given, threads, 2, frozenset([1]))
+    assert found == {"share": type(threads) is not int, "unkept": {1}}
+    assert counts == [used, "again 4"]
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("If", "control flow"), ("Sin", "a part of an op")])
+def test_steps_with_bodies_or_of_parts_of_ops_are_not_kept(kind, reason):
+    note = SimpleNamespace(steps=[SimpleNamespace(op=SimpleNamespace(kind=kind), whole=False)])
+    with pytest.raises(NotKeptError, match=reason):
+        program_writer._part(SimpleNamespace(notes=[note]), SimpleNamespace(run=None, note=0))
+
+
 def test_times_of_partitions_are_medians_of_their_runs():
     graph = graph_of("MatMul", [("f32", (2, 3)), ("f32", (3, 5))], {}, False)
     op, heads = graph.ops[-1], ("oneDNN", ("MatMul",), (graph.ops[-1].name,), (), graph.ops[-1].inputs)
@@ -1622,6 +1659,8 @@ def two_concats(**more):
 def test_the_first_output_that_begins_with_an_input_grows():
     (growth,) = Growing(two_concats()).growths
     assert (growth.past, growth.present, growth.axis, growth.target) == ("past", "present", 1, 0)
+    grows = Growing(two_concats())  # a graph in stages writes nothing for it
+    assert (grows.step((), [None, None]).presents, grows.overs(())) == ({}, {})
     graph = og.Graph()
     past, new = graph.input("past", "f32", (2, 3, 4), strides=(20, 4, 1)), graph.input("new", "f32", (2, 1, 4))
     graph.output("present", graph.concat(past, new, axis=1))
