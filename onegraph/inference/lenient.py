@@ -85,7 +85,6 @@ class LenientInference(OpInference):
     ) -> tuple[Shape, ...]:
         """As in the base class; output_padding is ignored if dst_shape is given, as in the library."""
         shape, padding = attrs.get("dst_shape"), attrs.get("output_padding")
-        fits = isinstance(shape, tuple) and isinstance(padding, tuple) and len(padding) == len(shape) - 2
-        if fits and self.kind == "ConvolutionBackwardData":
+        if isinstance(shape, tuple) and isinstance(padding, tuple) and len(padding) == len(shape) - 2:
             attrs = {name: value for name, value in attrs.items() if name != "output_padding"}
         return super().check_shapes(schema, attrs, inputs, outputs, n_outputs, dtypes)

@@ -846,3 +846,16 @@ def test_forms_without_a_kernel_are_told_by_version(library):
     assert [one.rule for one in norm] == ["norm_parameters_of_bf16"]
     assert og.check_op("LayerNorm", {}, [("bf16", (2, 4)), ("f32", (4,)), ("f32", (4,))], library=library) == []
     assert og.check_op("StaticTranspose", {"order": [1, 0]}, [x], library="none") == []
+
+
+@pytest.mark.parametrize(("padding", "is_accepted"), [([1, 1], True), ([1], False), ([1, 1, 1], False)])
+def test_graphs_of_the_library_may_pad_outputs_of_a_stated_shape(padding, is_accepted):
+    graph = og.Graph(strict=False)
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "data_format": "NCX"}
+    diff, weights = graph.input("diff", og.f32, (1, 4, 4, 4)), graph.input("weights", og.f32, (4, 2, 3, 3))
+    attrs = {**window, "weights_format": "OIX", "output_padding": padding, "dst_shape": [1, 2, 6, 6]}
+    if is_accepted:
+        assert graph.op("ConvolutionBackwardData", [diff, weights], attrs).shape == (1, 2, 6, 6)
+    else:
+        with pytest.raises(og.SpecError, match="output_padding"):
+            graph.op("ConvolutionBackwardData", [diff, weights], attrs)
