@@ -81,7 +81,7 @@ def exponential_of_a_difference_from_a_number_for_each_row(g: DataGraph) -> Logi
 
 
 def _turns_columns(fused: Fused) -> bool:
-    return fused.has("MatMul") and any(
+    return any(
         (order := transposition(use.call)) is not None and order[-1] != len(order) - 1
         for use in fused.of("StaticTranspose")
         if use.inputs[0] in {number for main in fused.of("MatMul") for number in main.outputs}
@@ -146,7 +146,7 @@ def _packs_slowly(fused: Fused) -> bool:
         is_shifted = len(src.inputs) > 2 or (src.kind == "Dequantize" and any(src.call.s64s("zps") or ()))
         needs_sums = is_shifted or dtype_of(src, 0) is DataType.s8
         rank, rows = len(main.shape(1)), prod(main.result[:-1]) // prod(main.shape(1)[:-2])
-        if main.call.flag("transpose_b") and 1 < rank < 4 and needs_sums and rows <= FEW_ROWS:
+        if main.call.flag("transpose_b") and rank in (2, 3) and needs_sums and rows <= FEW_ROWS:
             return True
     return False
 
@@ -155,7 +155,7 @@ FEW_ROWS = 64  # for more, the product in int8 saves more time than the packing 
 SLOW_PACKING = FAULTS.add(
     "slow_packing_of_int8",
     ops="MatMul",
-    when=lambda fused: fused.has("MatMul") and fused.some(DEQUANTIZATIONS) and _packs_slowly(fused),
+    when=_packs_slowly,
     seen={(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
     reason="A MatMul in int8 packs a transposed variable in each run, with plain C++ if the other tensor is s8 or "
     "shifted",
@@ -182,7 +182,7 @@ def _reads_a_column(fused: Fused) -> bool:
 SLOW_COLUMN = FAULTS.add(
     "slow_transposed_column",
     ops="MatMul",
-    when=lambda fused: fused.some(DEQUANTIZATIONS) and _reads_a_column(fused),
+    when=_reads_a_column,
     seen={(3, 2): "slow"},
     reason="A MatMul of int8 with bf16 between takes a reference kernel for transposed columns in batches of batches",
     instead="the MatMul in bf16",
@@ -273,7 +273,7 @@ def _keeps_all_scores(fused: Fused) -> bool:
 LARGE_ATTENTION = FAULTS.add(
     "slow_large_attention",
     ops="SoftMax",
-    when=lambda fused: fused.has("MatMul") and _keeps_all_scores(fused),
+    when=_keeps_all_scores,
     seen={(3, 2): "right", (3, 6): "slow", (3, 13): "slow"},
     reason="oneDNN takes new memory for all scores of attention in each run, if its threads are not OpenMP's",
     instead="the scores, then the MatMul behind the SoftMax",

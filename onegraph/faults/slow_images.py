@@ -43,7 +43,7 @@ def conv_transpose_and_relu(g: DataGraph) -> LogicalTensor:
 def _pools_int8(fused: Fused) -> str:
     """A pool between Dequantize and Quantize, of channels first, or with two scales."""
     for pool in fused.of("AvgPool", "MaxPool"):
-        source = next((use for use in fused.of("Dequantize") if use.outputs == pool.inputs[:1]), None)
+        source = next((use for use in fused.of("Dequantize") if use.outputs == pool.inputs), None)
         target = next(iter(fused.of("Quantize")), None)
         if source is None or target is None or dtype_of(source, 0) is not target.dtype:
             continue
@@ -178,7 +178,7 @@ def _is_depthwise(fused: Fused) -> bool:
 SLOW_DEPTHWISE = FAULTS.add(
     "slow_depthwise_int8",
     ops="Convolution ConvTranspose",
-    when=lambda fused: fused.has("Dequantize") and _is_depthwise(fused),
+    when=_is_depthwise,
     seen={(3, 2): "slow", (3, 6): "right"},
     reason="A Convolution of volumes, or a ConvTranspose, in int8 with a channel in each group has no fast kernel",
     instead="the op in floats",
@@ -200,7 +200,9 @@ def _spreads_slowly(main: Use) -> bool:
     windows = [*zip(geometry.strides, geometry.dilations, strict=True)]
     if geometry.is_padded_beyond_windows() or any(min(window) > 1 for window in windows):
         return True
-    channels = geometry.wide_channels or 0, geometry.narrow_channels or 0
+    assert geometry.wide_channels is not None
+    assert geometry.narrow_channels is not None
+    channels = geometry.wide_channels, geometry.narrow_channels
     is_odd = any(count // geometry.groups % 4 for count in channels)
     return geometry.groups > 1 and is_odd and max(geometry.strides) > 1
 

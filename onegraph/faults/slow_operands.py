@@ -44,9 +44,9 @@ def _rank(use: Use) -> int:
 
 def _is_swish(post: PostOp) -> bool:
     """Whether a Sigmoid and its source are multiplied."""
-    if (post.main.kind, post.use.kind) != ("Sigmoid", "Multiply") or post.operand is None:
-        return False
-    return post.use.inputs[post.operand] in post.main.inputs
+    assert post.operand is not None
+    is_named = (post.main.kind, post.use.kind) == ("Sigmoid", "Multiply")
+    return is_named and post.use.inputs[post.operand] in post.main.inputs
 
 
 ELEMENTWISE_OPERAND = _slow_operand(
@@ -98,9 +98,7 @@ MATMUL_COLUMN = _slow_operand(
     "slow_column_behind_matmul",
     {(3, 2): "slow"},
     "The kernel of MatMul computes binary ops of some broadcast operands only",
-    lambda post, varies: (
-        post.main.kind == "MatMul" and post.is_joined and len(varies) < 5 and not all(varies) and not is_fast(varies)
-    ),
+    lambda post, varies: post.main.kind == "MatMul" and len(varies) < 5 and not is_fast(varies),
 )
 
 
@@ -110,11 +108,11 @@ def product_and_a_column(g: DataGraph) -> LogicalTensor:
 
 
 def _takes_turns(varies: Sequence[bool]) -> bool:
-    """Whether an operand of a batched MatMul is one matrix for all, one number for each, or anew in each first part."""
+    """Whether an operand of MatMul in one or two batches is one number for each, or matrices for all first batches."""
     batch, matrix = varies[:-2], varies[-2:]
     if not any(matrix):
-        return len(batch) > 0 and all(batch)
-    return len(batch) > 1 and all(matrix) and not batch[0] and len(set(batch[1:])) == 1
+        return all(batch)
+    return all(matrix) and len(batch) > 1 and not batch[0]
 
 
 MATMUL_BATCH = _slow_operand(
@@ -122,11 +120,7 @@ MATMUL_BATCH = _slow_operand(
     {(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
     "The kernel of MatMul computes no binary op of one matrix for all batches, or of one number for each",
     lambda post, varies: (
-        post.main.kind == "MatMul"
-        and post.is_joined
-        and len(varies) < 5
-        and len(post.main.shape(1)) > 2
-        and _takes_turns(varies)
+        post.main.kind == "MatMul" and len(varies) < 5 and len(post.main.shape(1)) > 2 and _takes_turns(varies)
     ),
 )
 
@@ -158,8 +152,7 @@ BINARY_OPERAND = _slow_operand(
     {(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
     "The kernel of a binary op or a reduction computes further binary ops of vectors along the second axis only",
     lambda post, varies: (
-        post.is_joined
-        and post.main.kind not in IMAGES | ELEMENTWISE | {"SoftMax"}
+        post.main.kind not in IMAGES | ELEMENTWISE | {"SoftMax"}
         and (post.main.kind != "MatMul" or _rank(post.use) != _rank(post.main))
         and sum(varies) == 1
         and not varies[min(1, len(varies) - 1)]

@@ -89,7 +89,8 @@ def joined(g: og.Graph, drawn: Random, y: Any, dtype: str) -> Any:
 
 def number_of(drawn: Random, y: Any) -> tuple[int, ...]:
     """A shape that is broadcast to that of a value."""
-    shape = [dim if drawn.random() < 0.5 else 1 for dim in y.shape]
+    share = drawn.choice((0.5, 0.5, 1.0))
+    shape = [dim if drawn.random() < share else 1 for dim in y.shape]
     return tuple(shape[drawn.choice((0, 0, 0, 1, 2)) :])
 
 
@@ -100,12 +101,17 @@ def batches(g: og.Graph, drawn: Random, dtype: str) -> Any:
     left = tensor(g, drawn, (*batch, rows, terms), dtype)
     y = g.matmul(left, tensor(g, drawn, (*drawn.choice((batch, [], [1] * len(batch))), terms, columns), dtype))
     y = drawn.choice((y, y, y, g.relu(y)))
+    if drawn.random() < 0.2:
+        shapes: Any = ((1, *y.shape), (-1,), (-1, columns), (*y.shape[:-1], columns, 1))
+        y = g.static_reshape(y, shape=drawn.choice(shapes), special_zero=False)
     return drawn.choice((g.add, g.add, g.multiply))(y, g.input("other", y.dtype, number_of(drawn, y)))
 
 
 def swish(g: og.Graph, drawn: Random, dtype: str) -> Any:
     """A number times a function of that number or of another one."""
     x = tensor(g, drawn, [drawn.choice((1, 2, 3)) for _ in range(drawn.choice((1, 2, 3)))], dtype)
+    if drawn.random() < 0.5:
+        x = drawn.choice((g.exp, lambda x: g.matmul(x, tensor(g, drawn, (x.shape[-1], 4), dtype))))(x)
     y = drawn.choice((g.sigmoid, g.sigmoid, g.sigmoid, g.tanh))(x)
     other = drawn.choice((x, x, x, g.input("other", x.dtype, x.shape)))
     return drawn.choice((g.multiply, g.multiply, g.add))(*drawn.choice(((x, y), (y, other), (other, y))))
@@ -113,12 +119,12 @@ def swish(g: og.Graph, drawn: Random, dtype: str) -> Any:
 
 def requantized(g: og.Graph, drawn: Random, dtype: str) -> Any:
     """A pool or an Interpolate between a Dequantize and a Quantize."""
-    codes, zps, form = ("u8", "s8"), (0, 0, 3), drawn.choice(("NXC", "NCX"))
+    codes, zps, form = ("u8", "s8"), ([0], [0], [3], None), drawn.choice(("NXC", "NCX"))
     x = g.input("x", drawn.choice(codes), (1, 4, 4, 4))
-    x = g.dequantize(x, scales=[drawn.choice((0.5, 0.25))], zps=[drawn.choice(zps)])
+    x = g.dequantize(x, scales=[drawn.choice((0.5, 0.5, 0.25))], zps=drawn.choice(zps))
     y = drawn.choice((g.avg_pool, g.max_pool, g.max_pool))(x, kernel=2, strides=2, data_format=form)
     y = drawn.choice((y, y, g.relu(y)))
-    return g.quantize(y, scales=[0.5], zps=[drawn.choice(zps)], dtype=drawn.choice(codes))
+    return g.quantize(y, scales=[0.5], zps=drawn.choice(zps), dtype=drawn.choice(codes))
 
 
 def folded(g: og.Graph, drawn: Random, dtype: str) -> Any:
@@ -135,16 +141,56 @@ def folded(g: og.Graph, drawn: Random, dtype: str) -> Any:
     more_attrs = {"data_format": "NXC", "weights_format": "XOI" if is_turned else "XIO", "groups": groups}
     y = make(x, weights, **attrs, **more_attrs)
     vectors = [g.input(f"v{index}", "f32", y.shape[-1:]) for index in range(4)]
-    for _ in range(drawn.choice((0, 1, 1, 2))):
+    for _ in range(drawn.choice((0, 1, 1, 2, 2, 3))):
         y = drawn.choice(
             (
                 lambda y: g.batch_norm_inference(y, *vectors, epsilon=1e-5),
-                lambda y: g.bias_add(y, g.input("bias", y.dtype, y.shape[-1:])),
+                lambda y: g.bias_add(y, g.input(f"b{len(g.inputs)}", y.dtype, y.shape[-1:])),
                 g.tanh,
                 lambda y: g.add(y, g.input(f"r{len(g.inputs)}", y.dtype, y.shape)),
             )
         )(y)
     return y
+
+
+def codes_of(g: og.Graph, drawn: Random, shape: Any) -> Any:
+    """The floats of codes, whose scale or zero point may be known in the run alone."""
+    codes = g.input(f"x{len(g.inputs)}", drawn.choice(("u8", "s8")), shape)
+    if drawn.random() < 0.6:
+        return g.dequantize(codes, scales=[0.5], zps=drawn.choice(([0], [0], [3], None)))
+    ends = [g.input(f"x{len(g.inputs)}", "f32", (1,)), g.input(f"x{len(g.inputs)}", "s32", (1,))]
+    return g.op("DynamicDequantize", [codes, *ends[: drawn.choice((1, 2))]])
+
+
+def spread(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A ConvTranspose of codes with groups, strides and gaps."""
+    groups, form = drawn.choice((1, 2, 2)), drawn.choice(("NXC", "NXC", "NCX"))
+    ins, outs = groups * drawn.choice((1, 3, 4, 5, 8)), drawn.choice((1, 3, 4, 5, 8))
+    ends = [
+        codes_of(g, drawn, (1, ins, 4, 4) if form == "NCX" else (1, 4, 4, ins)),
+        codes_of(g, drawn, (2, 2, outs, ins)),
+    ]
+    attrs = {one: drawn.choice(([1, 1], [1, 1], [2, 1], [3, 1], [1, 2])) for one in ("strides", "dilations")}
+    attrs |= {one: drawn.choice(([0, 0], [0, 0], [0, 2])) for one in ("pads_begin", "pads_end")}
+    return g.op("ConvTranspose", ends, {**attrs, "groups": groups, "data_format": form, "weights_format": "XOI"})
+
+
+def columns(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A product of codes in bf16, of which one matrix or both are transposed columns in batches."""
+    rank, flip = drawn.choice((3, 4, 4, 5)), [drawn.random() < 0.8, drawn.random() < 0.3]
+    rows, terms = (drawn.choice((1, 1, 2)) for _ in "ab")
+    shapes = [(*(2,) * (rank - 2), *sizes[:: -1 if turned else 1])
+              for sizes, turned in zip(((rows, terms), (terms, 8)), flip, strict=True)]  # fmt: skip
+    ends = [g.type_cast(codes_of(g, drawn, shape), dtype="bf16") for shape in shapes]
+    return g.matmul(*ends, transpose_a=flip[0], transpose_b=flip[1])
+
+
+def rows(g: og.Graph, drawn: Random, dtype: str) -> Any:
+    """A binary op on many rows, with a vector that is short or not."""
+    count, size = drawn.choice((2, 8191, 8192, 8193)), drawn.choice((4, 31, 32, 33))
+    other = drawn.choice(((size,), (1,), (count, 1), (count, size)))
+    y = drawn.choice((g.add, g.multiply))(g.input("x", "f32", (count, size)), g.input("other", "f32", other))
+    return drawn.choice((g.relu, g.exp, lambda y: y))(y)
 
 
 def turned(g: og.Graph, drawn: Random, dtype: str) -> Any:
@@ -155,10 +201,14 @@ def turned(g: og.Graph, drawn: Random, dtype: str) -> Any:
         (*batch, *((terms, rows) if flip[0] else (rows, terms))),
         (*drawn.choice((batch, ())), *((8, terms) if flip[1] else (terms, 8))),
     ]
-    ends = [tensor(g, drawn, shape, drawn.choice((dtype, "int8"))) for shape in shapes]
+    ends = [codes_of(g, drawn, shape) if drawn.random() < 0.6 else tensor(g, drawn, shape, dtype) for shape in shapes]
     if cast:
         ends = [one if one.dtype is og.bf16 else g.type_cast(one, dtype="bf16") for one in ends]
+    if drawn.random() < 0.2:
+        ends.append(g.input("bias", ends[0].dtype, (8,)))
     y = g.matmul(*ends, transpose_a=flip[0], transpose_b=flip[1])
+    for dtype in drawn.choice(((), (), ("f32", "bf16"), ("bf16",), ("f16",))):
+        y = g.type_cast(y, dtype=dtype)
     if drawn.random() < 0.4:
         y = g.static_transpose(y, order=drawn.sample(range(rank), rank))
     return y
@@ -216,7 +266,8 @@ def scaled(g: og.Graph, drawn: Random, dtype: str) -> Any:
     return y
 
 
-FORMS = {one.__name__: one for one in (batches, swish, requantized, folded, turned, attention, long_sum, scaled)}
+MADE = (batches, swish, requantized, folded, spread, turned, columns, rows, attention, long_sum, scaled)
+FORMS = {one.__name__: one for one in MADE}
 
 
 @material(lambda: (*MAINS, *FORMS))
@@ -245,5 +296,6 @@ def partition(name: str, number: int) -> Any:
     except (OneGraphError, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
         return None
     ids = sorted({number for use in found.uses for number in (*use.inputs, *use.outputs)})
-    known = frozenset(one for one in ids if drawn.random() < 0.2)
+    share = 0.2 if name in MAINS else drawn.choice((0.2, 0.2, 1.0))
+    known = frozenset(one for one in ids if drawn.random() < share)
     return replace(found, constants=known, strided=frozenset(drawn.sample(ids, drawn.choice((0, 0, 0, 1)))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
@@ -16,17 +15,6 @@ from .quantized_uses import dequantized
 
 FAULTS = Faults[Fused](severity=UNSAFE, instead="the ops one by one")
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
-
-
-def n_scales(use: Use) -> int:
-    """How many scales an op has that goes along one axis with them; 1 of every other op."""
-    if (
-        use.call.schema.category != "quantization"
-        or use.kind == "TypeCast"
-        or use.call.string("qtype") != "per_channel"
-    ):
-        return 1
-    return len(use.call.f32s("scales")) if use.call.has("scales") else prod(use.shape(1))
 
 
 def foreign_scales(uses: Sequence[Use]) -> bool:
@@ -65,7 +53,7 @@ def _channel_axes(use: Use) -> tuple[int, ...]:
 
 
 def _has_several_scales(fused: Fused) -> bool:
-    return any(n_scales(use) > 1 for use in fused.of("Quantize"))
+    return any(len(use.call.f32s("scales")) > 1 for use in fused.of("Quantize"))
 
 
 FOREIGN_SCALES = FAULTS.add(
