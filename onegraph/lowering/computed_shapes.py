@@ -48,7 +48,7 @@ def _parts(emit: Emitter, value: Value | None, most: int, ranks: int = 1) -> Par
         if array.ndim > ranks or array.size > MOST_NUMBERS or array.dtype.kind not in "biuf":
             return None
         is_held = array.dtype.kind != "f" or bool(np.all(np.abs(array) < LARGEST_FLOAT) and np.all(array % 1 == 0))
-        return [*map(int, array.reshape(-1).tolist())] if is_held else None
+        return [*map(int, array.ravel().tolist())] if is_held else None
     op = emit.maker(value)
     if op is None or not most or op.kind not in RULES or len(known_dims(op.outputs[0].shape)) > ranks:
         return None

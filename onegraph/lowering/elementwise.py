@@ -76,7 +76,7 @@ def _widens(array: Array, operand: Value) -> bool:
 def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> Value:
     """src between two numbers, either of which may be missing."""
     if dtype_of(src) in NATIVE and not is_known(src) and all(bound is None or is_known(bound) for bound in (low, high)):
-        least, most = (None if bound is None else float(np.asarray(bound).reshape(-1)[0]) for bound in (low, high))
+        least, most = (None if bound is None else float(np.asarray(bound).ravel()[0]) for bound in (low, high))
         if least == 0 and most is None:
             return unary(emit, "ReLU", src)
         limits = {"min": -math.inf if least is None else least, "max": math.inf if most is None else most}

@@ -90,7 +90,7 @@ def _along(values: Array, rank: int, axis: int) -> Array:
 
 def _signed(weights: Array, zero: Array | None, columns: int) -> IntegerWeights:
     """Known weights as s8; their zero points vanish where the differences have 8 bits."""
-    zeros = np.zeros(1, np.int64) if zero is None else zero.astype(np.int64).reshape(-1)
+    zeros = np.zeros(1, np.int64) if zero is None else zero.astype(np.int64).ravel()
     moved = weights.astype(np.int64) - _along(zeros, weights.ndim, columns)
     if not moved.size or (moved.min() >= -128 and moved.max() <= 127):
         return IntegerWeights(moved.astype(np.int8), None)

@@ -54,11 +54,11 @@ class Scale:
         scale, zero = self.scale, self.zero
         if self.block or not isinstance(scale, np.ndarray) or not (zero is None or isinstance(zero, np.ndarray)):
             return None
-        zeros = [0] * scale.size if zero is None else zero.reshape(-1).astype(np.int64).tolist()
+        zeros = [0] * scale.size if zero is None else zero.ravel().astype(np.int64).tolist()
         kind: dict[str, object] = {"qtype": "per_tensor"}
         if scale.size != 1 and rank > 0:
             kind = {"qtype": "per_channel", "axis": self.axis % rank}
-        return {"scales": scale.astype(np.float32).reshape(-1).tolist(), "zps": zeros, **kind}
+        return {"scales": scale.astype(np.float32).ravel().tolist(), "zps": zeros, **kind}
 
     def of_codes(self, codes: Array) -> Mapping[str, object] | None:
         """The attributes of the DynamicDequantize of known codes; None if they have another form."""
@@ -208,9 +208,9 @@ def symmetric(weights: Value, scale: Scale) -> tuple[Value, Scale]:
         return weights, scale
     if weights.dtype == np.int8 and not zero.any():
         return weights, scale
-    points = zero.astype(np.int32).reshape(-1)[:1].reshape(())
+    points = zero.astype(np.int32).ravel()[:1].reshape(())
     if zero.size > 1:
-        points = zero.astype(np.int32).reshape(-1, *[1] * (weights.ndim - 1 - scale.axis % weights.ndim))
+        points = zero.astype(np.int32).reshape(zero.size, *[1] * (weights.ndim - 1 - scale.axis % weights.ndim))
     moved = weights.astype(np.int32) - points
     if moved.size and (moved.min() < -128 or moved.max() > 127):
         return weights, scale
@@ -223,5 +223,5 @@ def known_bias(bias: Array | None, src: Scale, weights: Scale) -> Array | None:
         return None
     if not isinstance(src.scale, np.ndarray) or not isinstance(weights.scale, np.ndarray):
         raise NotLowered("unknown scales of a bias")
-    codes: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.reshape(-1)).astype(np.float32)
+    codes: Array = (bias.astype(np.float32) * src.scale.reshape(()) * weights.scale.ravel()).astype(np.float32)
     return codes

@@ -18,10 +18,11 @@ from onegraph.errors import OneGraphError
 from onegraph.ir.op import Op, make_op
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.patterns import REWRITES
+from onegraph.opset.editions.registry import edition
 
 from .drawn_calls import told
 from .draws import material, pattern_cases, recorded
-from .wider_graphs import wider
+from .wider_graphs import built, form_of, wider
 
 INTERNAL = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, recorded.NotLowered)
 
@@ -118,11 +119,27 @@ def pairs() -> Iterable[str]:
                         yield f"{name}: {case}"
 
 
+def without_defaults(graph: og.Graph) -> og.Graph:
+    """The graph without attributes that say what their absence says too."""
+    form = form_of(graph)
+    for op in form.ops:
+        schema = edition(op.words).schemas[op.kind]
+        needless = {one.name for one in schema.attributes if not one.required and op.attrs.get(one.name) == one.default}
+        op.attrs = {name: value for name, value in op.attrs.items() if name not in needless}
+    return built(form)
+
+
+GIVEN = 80  # numbers of draws with all attributes that are given
+
+
 @material(pairs)
 def replaced(name: str, number: int) -> list[str]:
     """What a pattern makes of the ops of a graph beside one that it takes."""
     pattern, _, case = name.partition(": ")
     graph = plain(case)
+    if number >= GIVEN:
+        with suppress(ValueError):
+            graph = without_defaults(graph)
     if number:
         graph = wider(graph, Random(f"{name} {number}"))
     count = len(graph.ops)

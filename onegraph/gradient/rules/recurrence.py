@@ -134,7 +134,7 @@ class _Direction:
         self.diff, self.diff_last, self.diff_cell = diff, diff_last, diff_cell
         self.lives: Value | None = None  # 1 in the steps of a sequence, and 0 behind its last one (steps, batch, units)
         if lengths is not None:
-            places = np.arange(self.steps, dtype=np.int32).reshape(-1, 1, 1)
+            places = np.arange(self.steps, dtype=np.int32)[:, None, None]
             is_before = emit.op("Less", [places, reshape(emit, lengths, numbers(1, self.batch, 1))])
             ones = np.ones((self.steps, self.batch, self.units), self.zeros.dtype)
             self.lives = select(emit, is_before, ones, np.zeros_like(ones))

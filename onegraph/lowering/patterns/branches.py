@@ -125,9 +125,9 @@ def _arrays(branch: Branch) -> tuple[Array, Array | None]:
     if branch.norm is None:
         return weights, bias
     factor, shift = branch.norm
-    channels = (-1, *(1,) * (weights.ndim - 1)) if _is_oix(branch.op) else (-1,)
     shift = shift if bias is None else shift + bias * factor
-    return (weights * factor.reshape(channels)).astype(np.float32), shift
+    by_output = factor.reshape(factor.size, *[1] * (weights.ndim - 1)) if _is_oix(branch.op) else factor
+    return (weights * by_output).astype(np.float32), shift
 
 
 def _identity(branch: Branch, op: Op) -> tuple[Array, Array]:

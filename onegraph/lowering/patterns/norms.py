@@ -43,7 +43,7 @@ def normalized_product(emit: Emitter, op: Op) -> Value | None:
     if product is None or constants is None or constants[0].ndim != 2 or known_dims(inner.shape)[-1:] != factor.shape:
         return None
     with np.errstate(all="ignore"):
-        weights = constants[0] * (factor.reshape(-1, 1) if product.attrs.get("transpose_b") else factor)
+        weights = constants[0] * (factor[:, None] if product.attrs.get("transpose_b") else factor)
         shift = sum((addend * factor for addend in (*constants[1:], *shifts)), start=shift)
         folded = [np.asarray(array, np.float32) for array in (weights, shift)]
     give_back(constants)
@@ -286,7 +286,7 @@ def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
             channel_shapes = [(1,) * count + (gamma.size,) for count in range(rank)]
         if vector.shape not in channel_shapes:
             continue
-        vector = vector.reshape(-1).astype(gamma.dtype)
+        vector = vector.ravel().astype(gamma.dtype)
         pair = (gamma * vector, beta * vector) if op.kind == "Multiply" else (gamma, beta + vector)
         return emit.op("BatchNormInference", [norm.inputs[0], *pair, *norm.inputs[3:]], norm.attrs)
     return None

@@ -202,7 +202,7 @@ def signed_weights(emit: Emitter, op: Op) -> Value | None:
     sums = again(emit, op, [op.inputs[0], emit.op("Dequantize", [ones], unit)])
     factors = np.array(attrs["scales"], np.float32) * zeros.astype(np.float32)
     if factors.size > 1 and op.attrs.get("data_format", "NXC") == "NCX":
-        factors = factors.reshape(-1, *[1] * (rank - 2))
+        factors = factors.reshape(factors.size, *[1] * (rank - 2))
     return binary(emit, "Subtract", main, multiply(emit, sums, factors if factors.size > 1 else factors.reshape(())))
 
 

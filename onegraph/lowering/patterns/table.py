@@ -43,7 +43,7 @@ def number(value: Value | None) -> float | None:
     constant = contents(value)
     if constant is None or constant.size != 1 or has_open_numbers(constant):
         return None
-    return float(constant.reshape(-1)[0])
+    return float(constant.ravel()[0])
 
 
 def contents(value: Value | None) -> Array | None:

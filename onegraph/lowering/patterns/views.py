@@ -73,7 +73,7 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
     size, count = shape[axis], indices.size
     if is_open((size,)):  # a Slice, once the size is known
         return None
-    places = indices.reshape(-1).astype(np.int64)
+    places = indices.ravel().astype(np.int64)
     first = int(places[0]) + (size if places[0] < 0 else 0)
     if not 0 <= first <= size - count or not np.isin(np.arange(first, first + count) - places, (0, size)).all():
         return None
