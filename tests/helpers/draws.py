@@ -659,6 +659,7 @@ from . import (  # noqa: E402, F401  # they add materials
     drawn_edits,
     drawn_files,
     drawn_fusions,
+    drawn_gradients,
     drawn_handles,
     drawn_judges,
     drawn_layers,
