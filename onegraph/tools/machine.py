@@ -78,7 +78,7 @@ def load(before: Snapshot, after: Snapshot, root: int) -> Load:
     ours, taken = tree(after.processes, root), defaultdict[str, float](float)
     for pid, process in after.processes.items():
         earlier = before.processes.get(pid)
-        if pid not in ours and process.seconds:
+        if pid not in ours:
             taken[process.name] += process.seconds - (earlier.seconds if earlier else 0.0)
     most = sorted(taken.items(), key=lambda item: -item[1])[:SHOWN]
     shares = {name: round(100 * seconds / wall, 1) for name, seconds in most}

@@ -71,7 +71,7 @@ def quantize(
 
     Raises:
         ArgumentError: an argument is wrong, there is no sample, one does not fit, or a source or weights have NaN or
-            infinities; or the graph has nothing to quantize.
+            infinities, or a source has no elements; or the graph has nothing to quantize.
         LibraryError: there is no usable oneDNN library.
     """
     expect_graph(graph)
@@ -160,7 +160,7 @@ class _Coder:
         self.scale = float(np.float32(max(span / CODES[self.dtype], 1e-30)))
         self.zero = int(np.clip(round(-low / self.scale), 0, 255)) if is_unsigned else 0
         # Rounding to codes is off by a uniform share of the scale.
-        size = (known.square / max(known.count, 1)) ** 0.5
+        size = (known.square / known.count) ** 0.5
         self.error = self.scale / 12**0.5 / size if size else 0.0
 
 

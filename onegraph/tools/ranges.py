@@ -45,7 +45,7 @@ class NumberRange:
 
     def inner(self, percentile: float) -> tuple[float, float]:
         """The range without the outermost numbers: those above the percentile at each end that is not 0."""
-        if self._bins is None or not self.count:
+        if self._bins is None:
             return self.low, self.high
         share = np.cumsum(self._bins) / self._bins.sum()
         edges = np.linspace(self.low, self.high, BINS + 1)
@@ -67,7 +67,8 @@ def ranges(
         histograms: whether the samples are run twice, the second time for histograms.
 
     Raises:
-        ArgumentError: there is no sample, one does not fit, or a number of a tensor is NaN or infinite.
+        ArgumentError: there is no sample, one does not fit, or a number of a tensor is NaN or infinite; or a tensor has
+            no elements.
     """
     feeds = [_feed(graph, f"samples[{index}]", sample) for index, sample in enumerate(_listed(samples))]
     inside = [tensor for tensor in tensors if all(tensor is not own for own in graph.inputs.values())]
@@ -84,6 +85,8 @@ def ranges(
                         f"samples[{index}]: {tensor.name!r} has NaN or infinities; expected samples with finite numbers"
                     )
                 step(ranges_by_id[tensor.id], numbers)
+        if empty := [tensor.name for tensor in tensors if not ranges_by_id[tensor.id].count]:
+            raise ArgumentError(f"samples: {empty[0]!r} has no elements in any of them; expected some")
     return ranges_by_id
 
 

@@ -276,6 +276,8 @@ def test_channels_without_weights_keep_their_bias(tmp_path):
         ({"samples": [{"z": np.zeros((2, 48), F32)}]}, r"samples\[0\]: no array for x"),
         ({"samples": [(np.zeros((2, 48), F32),) * 2]}, r"samples\[0\]: 2 arrays; expected one for each of x"),
         ({"samples": [np.full((2, 48), np.nan, F32)]}, "has NaN or infinities"),
+        ({"samples": [np.zeros((0, 48), F32)]}, "'x' has no elements in any of them"),
+        ({"samples": [np.zeros((0, 48), F32)], "method": "percentile"}, "'x' has no elements in any of them"),
         ({"method": "entropy"}, "quantize: method.*'entropy'"),
         ({"percentile": 10}, "quantize: percentile: 10"),
         ({"exclude": "head"}, "expected a list of names"),

@@ -181,6 +181,43 @@ def needed(drawn: Random) -> object:
     return [*lines, verify._ops_of_outputs(graph._as_step())]
 
 
+@tool
+def proofs(drawn: Random) -> object:
+    """What verify finds of a graph with variables."""
+    graph, given = exact_graph(drawn)
+    wrong, told = drawn.choice((0, 0, 1)), list[object]()
+    executors = drawn.choice(((), ("oneDNN", "host"), ("reference", "host"), ("host",)))
+    parts = [SimpleNamespace(executor=one, names=(), ops=()) for one in executors]
+
+    class Verified(Executable):
+        """Stands for an executable with variables."""
+
+        def __init__(self, of: og.Graph, drawn: Random) -> None:
+            super().__init__(of, drawn)
+            self.variables = dict(of._initial)
+
+        def _run_by_name(self, inputs: Any) -> dict[str, Any]:
+            found = dict(reference.run(self.graph._as_step(), {**inputs, **self.variables}))
+            self.variables.update((name, found.pop(output)) for name, output in self.graph._next.items())
+            return {name: one + one.dtype.type(wrong) for name, one in found.items()}
+
+        def report(self) -> Any:
+            return SimpleNamespace(partitions=parts, fpmath_mode="strict")
+
+    def compiled(of: og.Graph, **options: object) -> Verified:
+        told.append(sorted(options.items(), key=str))
+        return Verified(of, drawn)
+
+    seed = drawn.choice((0, 1, 2**64, -1, 3))
+    with patch.object(og.Graph, "compile", compiled), patch.object(verify, "MUTATION_SECONDS", 1e9):
+        found = verify.verify(graph, given, seed=seed, policy=drawn.choice(("fusion", "debug")), fallback=False)
+    lines = [f"{one.name} {one.agrees} {one.max_error:.1e}" for one in found.outputs]
+    missed = [(one.op, one.change, one.output) for one in found.unnoticed]
+    first = found.first and found.first.op
+    return [lines, missed, first, [*found.results], found.changed, found.provable, found.agrees, found.computed,
+            found.proven, told]  # fmt: skip
+
+
 def ticks(drawn: Random) -> Callable[[], int]:
     """A clock."""
     step = drawn.choice((1, 7, 100))

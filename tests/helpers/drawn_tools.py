@@ -60,10 +60,12 @@ def loads(drawn: Random) -> str:
         return machine.Snapshot(clock, seconds, kept)
 
     first = snapshot(1.0, None)
-    second = snapshot(drawn.choice((2.0, 3.0)), first)
+    second = snapshot(drawn.choice((2.0, 3.0, 4.0)), first)
     root = drawn.choice([*pids, 7])
     found = machine.load(first, second, root)
-    shares = drawn.choice((found, {}, {"all": 100.0}, {"all": 100.1, "cc": 7}, {"all": 25.0}, {"all": 124.9}))
+    shares = drawn.choice(
+        (found, {}, {"all": 100.0}, {"all": 100.1, "cc": 7}, {"all": 25.0}, {"all": 124.9}, {"all": 126.0})
+    )
     with patch.object(machine, "processors", lambda: 4):
         lacks = [machine.lack_processors(shares, threads) for threads in (2, 3, 4, 5)]
     hidden = drawn.choice(({}, {"all": 30.0}))
@@ -83,7 +85,7 @@ def clocks(drawn: Random) -> str:
     with TemporaryDirectory() as folder:
         proc = Path(folder, "proc")
         proc.mkdir()
-        if drawn.random() < 0.9:
+        if drawn.random() < 0.7:
             counters = " ".join(str(drawn.randrange(1, 900)) for _ in range(drawn.choice((8, 10))))
             (proc / "stat").write_text(f"cpu  {counters}\ncpu0 1 2 3\n")
         for name in ("12", "345", "self", "7x"):
@@ -104,10 +106,12 @@ def clocks(drawn: Random) -> str:
         patch.object(machine.hashlib, "sha256", lambda piece: SimpleNamespace(digest=lambda: next(moments))),
     ):
         lost = machine.lost_by_work(3)
+    with patch.object(machine.os, "sched_getaffinity", lambda pid: {4, 5} if pid == 0 else {4}):
+        count = machine.processors()
     with patch.object(machine, "lost_by_work", lambda: drawn.choice((24.9, 25.0, 25.1, 60))):
         hidden = machine.load_by_work()
     lines = [f"{one[:2]} {one[2]:.4f} {one[3]:.4f}" for _, one in sorted(found.processes.items())]
-    return f"{found.clock} {found.seconds:.4f} {sorted(found.processes)} {lines} {lost} {hidden}"
+    return f"{found.clock} {found.seconds:.4f} {sorted(found.processes)} {lines} {lost} {hidden} {count}"
 
 
 class Stand:
