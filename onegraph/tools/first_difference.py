@@ -39,7 +39,7 @@ def first_difference(
     graph = oracle.graph
     expected = oracle.expected({tensor.id for op in graph.ops for tensor in op.outputs})
     right, wrong = 0, len(graph.ops)
-    steps = max(1, (wrong - right - 1).bit_length())
+    steps = max(1, (wrong - 1).bit_length())
     while wrong - right > 1:
         oracle.progress("bisection", steps - (wrong - right - 1).bit_length(), steps)
         middle = (right + wrong) // 2
