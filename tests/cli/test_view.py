@@ -283,6 +283,10 @@ def test_notebook_frame_is_one_tag():
     assert "allow-same-origin" not in frame["sandbox"]
     inner = Tags(frame["srcdoc"])
     assert json.loads(inner.model)["ops"][0]["name"] == HOSTILE + "op"
+    assert "height:32768px" in view.embedded(g, height=2**15)
+    for height in (0, 2**15 + 1):
+        with pytest.raises(og.ArgumentError, match="height: "):
+            view.embedded(g, height=height)
 
 
 def test_large_graphs_are_text_in_notebooks(monkeypatch):
