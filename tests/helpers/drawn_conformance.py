@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from random import Random
 from typing import Any
@@ -11,7 +11,9 @@ from unittest.mock import patch
 import numpy as np
 
 import onegraph as og
+from onegraph.checker.library_limits import Library
 from onegraph.errors import OneGraphError, StatusError
+from onegraph.faults.cpus import EVERY_ISA
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import EDITIONS
 from onegraph.opset.fusion_graphs import GRAPHS
@@ -21,6 +23,7 @@ from onegraph.tools.conformance.fused import cases
 from tests.lowering import test_recorded_graphs as recorded
 
 from .drawn_tools import tool
+from .draws import cases_by_kind
 from .recorded import numbers_of
 
 VERSIONS = ((3, 2), (3, 4), (3, 8), (3, 9), (3, 10), (3, 13))
@@ -107,6 +110,32 @@ def uses(drawn: Random) -> str:
     results = changed.reference()
     lines += [None if results is None else [(one.dtype, one.shape) for one in results]]
     return "\n".join(map(str, lines))
+
+
+@tool
+def known_uses(drawn: Random) -> str:
+    """Uses of the cases of an op, and of the examples of a fault."""
+    from onegraph.tools.conformance import uses as module
+
+    kind = drawn.choice([*cases_by_kind()])
+    found = {one.label: one for one in module.uses_of_cases.__wrapped__(kind)}
+    fault = module.SINGLE[drawn.choice(sorted(module.SINGLE))]
+    found |= module.uses_of_fault(fault)
+    use = drawn.choice([*found.values()])
+    lines = [f"{name} {one.to_dict()}" for name, one in found.items()]
+    arrays = module._arrays_of.__wrapped__(use.kind, use.source)
+    lines += [numbers_of(array) for array in arrays if array.size < 5000]
+    with patch.object(module, "Library", lambda version: Library(version, EVERY_ISA[-1])):
+        lines += [str(use.claims((3, 2, 0))), str(use.faults((3, 2, 0)))]
+    lists = [name for name, value in use.attrs.items() if isinstance(value, (list, tuple)) and value]
+    if lists:
+        with suppress(TypeError, ValueError):
+            lines.append(str(use.with_tensor_for(drawn.choice(lists)).to_dict()))
+    values: tuple[Any, ...] = (np.float32(1.5), np.array([1, 2]), (1, 2), range(3), "x", 2)
+    lines.append(str([module.plain(value) for value in values]))
+    given = [["f32", [2, 3], drawn.choice(([1, 2, 3, 4, 5, 6], [3], None))], ["s8", [4]], ["boolean", [2], [0, 1]]]
+    lines += [numbers_of(array) for array in module._given([one for one in given if one[-1] is not None])]
+    return "\n".join(lines)
 
 
 @tool
