@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from helpers.recorded import digest, keep, kept
 
 import onegraph as og
-from onegraph.cli import cli, json_pointers, run, terminal
+from onegraph.cli import COMMANDS, cli, json_pointers, run, terminal
 from onegraph.testing.random_graph import random_graph
 
 KEPT = Path(__file__).parents[1] / "recorded" / "output.json"
@@ -207,6 +207,30 @@ def parts():
         yield "summaries", [facts, run._cells(facts)]
     for shape in (None, (), (1, None, 3)):
         yield "dims", [terminal.dims(shape)]
+    for name in COMMANDS:
+        yield "options", [name, *(described(param) for param in cli.get_command(None, name).params)]
+
+
+def described(param):
+    """What an option or an argument takes, and its default."""
+    names = ("default", "flag_value", "required", "nargs", "multiple", "is_flag", "show_default", "metavar")
+    facts = [(name, getattr(param, name, None)) for name in names]
+    kind = param.type
+    limits = [
+        getattr(kind, name, None) for name in ("min", "max", "choices", "suffixes", "exists", "dir_okay", "allow_dash")
+    ]
+    plain = (int, float, str, tuple, list, frozenset)  # versions of click have other words for what is not given
+    shown = [
+        (name, sorted(one) if isinstance(one, frozenset) else one) for name, one in facts if isinstance(one, plain)
+    ]
+    return [
+        type(param).__name__,
+        param.name,
+        param.opts,
+        shown,
+        kind.name,
+        [str(one) for one in limits],
+    ]
 
 
 def found():
