@@ -205,7 +205,10 @@ REFUSED = {
         r"'y' is taken; .*; g.remove\(name\) frees that of an output",
     ),
     "a rewriting by a number": (lambda g: g.rewrite(3), "expected a function of the graph and an op"),
-    "a pattern without outputs": (lambda g: g.rewrite(og.Graph()), "expected 'match' and 'replacement'"),
+    "a pattern without outputs": (
+        lambda g: g.rewrite(og.Graph()),
+        "the outputs none; expected .match. and .replacement.",
+    ),
     "a replacement of another shape": (
         lambda g: g.rewrite(lambda g, op: g.inputs["x"] if op.kind == "Tanh" else None),
         "is f32 \\[2, 3\\]; expected f32 \\[2, 4\\]",
