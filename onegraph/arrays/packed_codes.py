@@ -25,9 +25,7 @@ def unit_of(bits: int) -> int:
 
 def packed(codes: Array, bits: int) -> Array:
     """Integers (columns, depth) as bytes, filled up with zeros."""
-    is_whole = codes.dtype.itemsize > 1 or codes.dtype in (np.int8, np.uint8)
-    raw = codes if is_whole else codes.astype(np.int8)  # of 4 bits each
-    raw = raw.view(np.uint8) if raw.dtype.itemsize == 1 else raw.astype(np.uint8)  # the lowest bits
+    raw = codes.astype(np.int8, copy=False).view(np.uint8)  # the lowest bits
     rest = -raw.shape[1] % unit_of(bits)
     if rest:
         raw = np.pad(raw, ((0, 0), (0, rest)))
