@@ -226,7 +226,8 @@ def _ranges(graph: Graph) -> dict[int, RmsRange]:
 def _levels(op: Op) -> RmsRange:
     """The range of the input of a Quantize, which uses a good part of the integers and seldom saturates."""
     scales = op.attrs.get("scales")
-    step = float(np.abs(np.asarray(scales, np.float64)).mean()) if isinstance(scales, tuple) and scales else 1.0
+    assert isinstance(scales, tuple)
+    step = float(np.abs(np.asarray(scales, np.float64)).mean()) if scales else 1.0
     step = step if 0 < step < inf else 1.0
     return (
         RmsRange(4 * step, 64 * step, 24 * step)

@@ -109,7 +109,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
             tensors of the graph are larger than the memory of this machine.
     """
     graph = snapshot(graph)
-    start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
+    start = integer("seed", seed, 0, math.inf, "a number from 0")
     tell = callback("progress", progress)
     for name, tensor in graph.inputs.items():
         if tensor.shape is None or None in tensor.shape:
@@ -157,7 +157,7 @@ def domains(graph: Graph) -> dict[int, Domain]:
     domains_found: dict[int, Domain] = {}
     for op in reversed(graph.ops):
         for index, tensor in enumerate(op.inputs):
-            asked = domains_found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
+            asked = domains_found.get(op.outputs[0].id) if op.kind in PASSED_ON else _domain(op, index)
             if asked is not None:
                 known = domains_found.get(tensor.id)
                 domains_found[tensor.id] = asked if known is None else known & asked
@@ -179,7 +179,7 @@ def _domain(op: Op, index: int) -> Domain | None:
             kind, Domain(max(-0.9 * alpha, -2.0), 2.0)
         )
     zero_points = op.attrs.get("zps")
-    if kind == "Dequantize" and index == 0 and isinstance(zero_points, tuple) and zero_points:
+    if kind == "Dequantize" and isinstance(zero_points, tuple) and zero_points:
         return Domain(zero=round(float(np.mean(zero_points))))
     return DOMAINS.get(kind, {}).get(index)
 
@@ -204,9 +204,8 @@ def _index_limits(graph: Graph) -> dict[int, int]:
 def _rows(op: Op) -> int:
     """Length of the axis that indices select from: the attribute axis, else the first."""
     source, axis = op.inputs[0], op.attrs.get("axis", 0)
-    if not source.shape or not isinstance(axis, int):
-        return 1
-    return source.shape[axis] or 1
+    assert isinstance(axis, int)
+    return (source.shape[axis] or 1) if source.shape else 1
 
 
 def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
@@ -262,8 +261,6 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
             low, high = 0, rows - 1
         elif domain is ZERO_POINT:
             low, high = int(domain.low), int(domain.high)
-        elif domain.low > 0 or domain.gap > 0:
-            low = 1  # so that no divisor, and no root of one, is zero
         elif domain.zero and dtype in AROUND_ZERO_POINT:
             width, (lowest, highest) = high - low, AROUND_ZERO_POINT[dtype]
             low = min(max(domain.zero - width // 2, lowest), highest - width)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.testing.calibrated_inputs import calibrated_inputs
 from onegraph.testing.random_inputs import random_inputs
 
 
@@ -38,6 +39,15 @@ def test_consumers_choose_the_domain(add, holds):
     g = og.Graph()
     g.output("y", add(g, g.input("x", og.f32, (50, 40))))
     assert holds(random_inputs(g)["x"])
+
+
+def test_results_that_stay_infinite_are_given_up():
+    g = og.Graph()
+    y = g.input("x", og.f32, (8,))
+    for _ in range(4):
+        y = g.multiply(y, np.float32(1e38))
+    g.output("y", y)
+    assert np.isfinite(calibrated_inputs(g)["x"]).all()
 
 
 def test_batch_norm_has_a_positive_variance():
