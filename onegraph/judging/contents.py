@@ -44,12 +44,11 @@ def _scattered(value: float) -> Draw:
 
 
 def _rows_of_minus_infinity(rng: np.random.Generator, shape: tuple[int, ...], half: bool) -> Floats:
-    """The first half of the rows along the last axis; one element of a single row."""
+    """The first half of the rows along the last axis, and at least one element."""
     drawn = np.array(rng.standard_normal(shape))
     table = drawn.reshape(-1, shape[-1] if shape and shape[-1] else 1)
     table[: len(table) // 2] = -np.inf
-    if len(table) < 2:
-        drawn.flat[:1] = -np.inf
+    drawn.flat[:1] = -np.inf
     return drawn
 
 
