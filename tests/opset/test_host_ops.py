@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.grouped import grouped
@@ -467,3 +468,51 @@ def test_own_meanings(kind, inputs, results, attrs):
     g, given = graph_of(HostCase(kind, inputs, results, attrs))
     for found, wanted in zip(reference.run(g, given).values(), results, strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+F16, BF16, F8 = np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+NONE = np.zeros((2, 0))
+# By kind: inputs, attributes, the data type of the result, and the result. Forms that have no case of their own.
+FORMS = [
+    ("Pow", [np.int32([2, 3, 4]), np.int32([-1, 2, 0])], {}, None, np.int32([0, 9, 1])),
+    ("Pow", [np.int64([4, 9]), np.float32([0.5, 1.5])], {}, None, np.int64([2, 27])),
+    ("Pow", [F16([2, 3]), np.int32([3, 2])], {}, None, F16([8, 9])),
+    ("Pow", [np.float32([2, 3]), np.int32([-1, 2])], {}, None, np.float32([0.5, 9])),
+    ("MatMul", [np.float32([1, 2]), np.float32([[1, 2], [3, 4]])], {"transpose_a": True}, None, np.float32([7, 10])),
+    ("MatMul", [np.float32([[1, 2], [3, 4]]), np.float32([1, 2])], {"transpose_b": True}, None, np.float32([5, 11])),
+    (
+        "MatMul",
+        [np.float32([[1, 2], [3, 4]]), np.eye(2, dtype="f")],
+        {"transpose_a": True},
+        None,
+        np.float32([[1, 3], [2, 4]]),
+    ),
+    ("ReduceMax", [np.array([[False, True], [False, False]])], {"axes": [1]}, None, np.array([True, False])),
+    ("ReduceMin", [np.array([[False, True], [True, True]])], {"axes": [1]}, None, np.array([False, True])),
+    ("ReduceMax", [NONE.astype(bool)], {"axes": [1]}, None, np.array([False, False])),
+    ("ReduceMin", [NONE.astype(bool)], {"axes": [1]}, None, np.array([True, True])),
+    ("ReduceMax", [NONE.astype(np.int32)], {"axes": [1]}, None, np.int32([-(2**31)] * 2)),
+    ("ReduceMin", [NONE.astype(np.int32)], {"axes": [1]}, None, np.int32([2**31 - 1] * 2)),
+    ("ReduceMax", [NONE.astype(np.float32)], {"axes": [1]}, None, np.float32([-np.inf] * 2)),
+    ("ReduceMin", [NONE.astype(np.float32)], {"axes": [1]}, None, np.float32([np.inf] * 2)),
+    ("Cast", [np.float32([1000, -1000, 3])], {"saturate": True}, og.f8_e4m3, np.array([448, -448, 3], F8)),
+    ("Cast", [np.float32([1000, 3])], {"saturate": False}, og.f8_e4m3, np.array([np.nan, 3], F8)),
+    ("Cast", [np.array([1.5, -2.5], BF16)], {"saturate": True}, og.s32, np.int32([1, -2])),
+    ("Cast", [np.float32([1.5])], {"saturate": True}, og.f32, np.float32([1.5])),
+    ("Divide", [np.int32([7, -7, 6, 5, -6]), np.int32([2, 2, -3, 0, 3])], {}, None, np.int32([3, -3, -2, 5, -2])),
+]
+
+
+@pytest.mark.parametrize(("kind", "inputs", "attrs", "dtype", "wanted"), FORMS)
+def test_forms_without_a_case(kind, inputs, attrs, dtype, wanted):
+    attrs = {"keep_dims": False, **attrs} if kind.startswith("Reduce") else attrs
+    case = HostCase(kind, inputs, [wanted], attrs, dtype=dtype)
+    (found,) = reference.run(*graph_of(case)).values()
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_array_equal(found.astype(np.float64), wanted.astype(np.float64))
+
+
+def test_codes_of_zeros_have_a_scale_of_one():
+    case = HostCase("DynamicQuantizeLinear", [np.zeros(3, np.float32)], [], dtype=og.u8)
+    codes, scale, zero = reference.run(*graph_of(case)).values()
+    assert (codes.tolist(), scale.tolist(), zero.tolist()) == ([0, 0, 0], 1.0, 0)
