@@ -133,11 +133,11 @@ tsan: $(VENV)/.dev
 		TSAN_OPTIONS="ignore_noninstrumented_modules=1 report_signal_unsafe=0" \
 		$(BIN)/python -m pytest tests/house/test_stress.py -k "eight_threads or one_to_one or collected or resized"
 
-# Tries random graphs and ops, and coverage-guided files. Each finding gets a seed and a short script. MALLOC_PERTURB_
-# fills new memory with other bytes than 0, to reveal reads of uninitialized memory.
+# Changes the inputs of every fuzzer, of tests/fuzz/kinds.py or of KINDS="graphs torch". Each finding gets a file and a
+# short script. MALLOC_PERTURB_ fills new memory with other bytes than 0, to reveal reads of uninitialized memory.
 MINUTES ?= 10
 fuzz: $(VENV)/.fuzz
-	MALLOC_PERTURB_=165 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	MALLOC_PERTURB_=165 $(BIN)/python -m tests.fuzz $(KINDS) --minutes $(MINUTES)
 
 # Runs every op on memory between pages that nobody may touch, on every library that benchmarks/newer_libraries.py has.
 CASES ?= 5000

@@ -22,7 +22,7 @@ def guarded(kinds, first, count, side="end", without="", isa=""):
     """The exit status of a child that runs cases, and all that it says."""
     environment = {**os.environ, "LD_PRELOAD": str(compiled()), "GUARD_SIDE": side, "GUARD_WITHOUT": without}
     environment |= {"OMP_NUM_THREADS": "2", **({"ONEDNN_MAX_CPU_ISA": isa} if isa else {})}
-    command = [sys.executable, "-m", "tests.fuzz.child", kinds, str(first), str(count)]
+    command = [sys.executable, "-m", "tests.guard.worker", kinds, str(first), str(count)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 

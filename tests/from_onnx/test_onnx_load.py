@@ -580,7 +580,7 @@ def test_missing_files_folders_and_pipes_are_refused(tmp_path):
 
 def test_changed_models_give_graphs_or_format_errors():
     """A child process loads them, because a signal must not end the tests."""
-    found = grow.in_child("onnx", 1, 400)
+    found = grow.in_child("onnx", 1, 400).findings
     assert found == []
 
 

@@ -103,9 +103,8 @@ def _array(told: object) -> object:
         return None
 
 
-def changed(population: list[bytes], seed: int) -> bytes:
+def changed(population: list[bytes], rng: random.Random) -> bytes:
     """One of the inputs with one to four changes."""
-    rng = random.Random(seed)
     data = rng.choice(population)
     for _ in range(rng.choice((1, 1, 2, 4))):
         data = changed_text([data, rng.choice(population)], rng) or data

@@ -1,17 +1,19 @@
 """Inputs that reached new branches: a folder of small files for each fuzzer, which the suite replays.
 
-tests/corpus has recipes of graphs, ONNX models, files for the readers of graphs, calls of the C API, programs of
-PyTorch, and functions as users of numpy and of PyTorch write them. A run of ``make fuzz`` starts from them, and adds
-what reaches new branches to build/corpus. ``python -m tests.fuzz.corpus`` copies those of build/corpus
-to tests/corpus that reach branches which the others do not, the small ones first.
+A run of ``make fuzz`` starts from tests/corpus, and adds what reaches new branches to build/corpus.
+``python -m tests.fuzz.corpus`` copies those of build/corpus to tests/corpus that reach branches which the others do
+not: first those that reach the most for the time and the bytes that they take.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from .kinds import KINDS
 
@@ -23,15 +25,15 @@ MOST, DOZENS = 60_000, 40  # bytes and number of all inputs of a kind in tests/c
 
 def inputs(kind: str, *folders: Path) -> list[Path]:
     """The files of a kind, those of tests/corpus first."""
-    found = [path for folder in folders or (CORPUS, FOUND) for path in sorted((folder / kind).glob("*"))]
-    return [path for path in found if path.suffix == KINDS[kind].suffix]
+    return [path for folder in folders or (CORPUS, FOUND) for path in sorted((folder / kind).glob("*"))]
 
 
-def keep(kind: str, data: bytes, folder: Path = FOUND) -> None:
+def keep(kind: str, data: bytes, folder: Path = FOUND) -> Path:
     """Add an input under a digest of its contents."""
-    target = folder / kind / f"{hashlib.sha256(data).hexdigest()[:16]}{KINDS[kind].suffix}"
+    target = folder / kind / hashlib.sha256(data).hexdigest()[:16]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
+    return target
 
 
 def replayed(kind: str, data: bytes) -> str:
@@ -70,34 +72,63 @@ def marking() -> Branches:
     return Branches()
 
 
-def fewest(reached: dict[bytes, set[tuple[str, int]]], covered: Iterable[tuple[str, int]], room: int) -> list[bytes]:
-    """Inputs that reach what others do not, at most ``room`` bytes: the most new branches for a byte first."""
-    rest, chosen = {data: ways - {*covered} for data, ways in reached.items()}, list[bytes]()
+class Reached(NamedTuple):
+    """The ways of the package that an input runs, and the seconds that it takes."""
+
+    ways: set[tuple[str, int]]
+    seconds: float = 0.0
+
+
+def fewest(
+    reached: dict[bytes, Reached], covered: Iterable[tuple[str, int]], room: float, seconds: float
+) -> list[bytes]:
+    """Inputs that reach what others do not, in some bytes and seconds: the most new branches for their cost first."""
+    rest = {data: one._replace(ways=one.ways - {*covered}) for data, one in reached.items()}
+    chosen = list[bytes]()
     while rest:
-        data = max(rest, key=lambda one: (len(rest[one]) / (len(one) + 100), one))
-        ways = rest.pop(data)
-        if ways and len(data) <= room:
+        data = max(rest, key=lambda one: (len(rest[one].ways) / (len(one) + 100 + 10_000 * rest[one].seconds), one))
+        ways, took = rest.pop(data)
+        if ways and len(data) <= room and took <= seconds:
             chosen.append(data)
-            room -= len(data)
-            rest = {other: more - ways for other, more in rest.items()}
+            room, seconds = room - len(data), seconds - took
+            rest = {other: one._replace(ways=one.ways - ways) for other, one in rest.items()}
     return chosen
 
 
 def main() -> None:
     """Copy to tests/corpus what it is to have."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.corpus")
+    parser.add_argument("kinds", nargs="*", default=[kind for kind, one in KINDS.items() if one.is_there])
+    parser.add_argument("--anew", action="store_true", help="inputs of tests/corpus have no right to stay")
+    options = parser.parse_args()
     branches = marking()
-    for kind in [kind for kind, one in KINDS.items() if one.is_there]:
-        own = inputs(kind, CORPUS)
-        covered = branches.reached(lambda kind=kind, own=own: [replayed(kind, path.read_bytes()) for path in own])  # type: ignore[misc]
-        reached = dict[bytes, set[tuple[str, int]]]()
-        for path in inputs(kind, FOUND):
-            data = path.read_bytes()
-            reached[data] = branches.reached(lambda kind=kind, data=data: replayed(kind, data))  # type: ignore[misc]
-        room = MOST - sum(path.stat().st_size for path in own)
-        chosen = fewest(reached, covered, room)[: DOZENS - len(own)]
-        for data in chosen:
+
+    def reached(kind: str, path: Path) -> Reached:
+        data, begin = path.read_bytes(), time.process_time()
+        ways = branches.reached(lambda: replayed(kind, data))
+        again = time.process_time()
+        replayed(kind, data)  # imports nothing that another input needs too
+        return Reached(ways, min(again - begin, time.process_time() - again))
+
+    for kind in options.kinds:
+        own, found = inputs(kind, CORPUS), inputs(kind, FOUND)
+        stay = [path for path in own if "_" in path.name or not options.anew]  # digests have no underscore
+        known = [reached(kind, path) for path in stay]
+        others = {path.read_bytes(): reached(kind, path) for path in [*own, *found] if path not in stay}
+        covered = set[tuple[str, int]]().union(*(one.ways for one in known))
+        room = MOST - sum(path.stat().st_size for path in stay)
+        rest = KINDS[kind].seconds - sum(one.seconds for one in known)
+        chosen = fewest(others, covered, room, rest)[: DOZENS - len(stay)]
+        for path in own:
+            if path not in stay and path.read_bytes() not in chosen:
+                path.unlink()
+        for data in [data for data in chosen if data not in {path.read_bytes() for path in inputs(kind, CORPUS)}]:
             keep(kind, data, CORPUS)
-        print(f"{kind}: {len(own)} inputs, and {len(chosen)} of {len(reached)} that were found")
+        all_ways = covered.union(*(one.ways for one in others.values()))
+        kept = covered.union(*(others[data].ways for data in chosen))
+        took = sum(one.seconds for one in [*known, *(others[data] for data in chosen)])
+        told = f"{len(stay)} inputs stay, {len(chosen)} of {len(others)} are chosen"
+        print(f"{kind}: {told}, {len(kept)} of {len(all_ways)} branches, {took:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@
 
 import contextlib
 import io
-import json
 import pickle
-import random
 import threading
+from functools import partial
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from onegraph.opset.dtypes import OF_NUMPY
 from ..guard.memory import placed
 from .blocks import random_block_recipe
 from .compare import differences
+from .drawn import Drawn
 from .generate import random_recipe
 from .host_ops import random_host_recipe
 from .quantized import random_quantized_recipe
-from .recipe import build, make_array
+from .recipe import build, make_array, reproducer, without
 from .training import random_training_recipe
 
 WAYS = ("call", "named", "bind", "out", "json", "pickle", "unknown", "sizes", "strided", "twice", "threads")
@@ -49,26 +49,49 @@ RECIPES = {
 POLICIES = {"training": "debug", "blocks": "fusion", "quantized": "fusion"}
 
 
-def random_case(seed, most=40, kind="graphs"):
-    """The recipe of a seed, and the ways in which it is run."""
-    rng = random.Random(seed)
-    steps = RECIPES[kind](rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
+def draw(rng, kind, lengths=(1, 2, 3, 5, 8, 12, 20, 40)):
+    """A recipe, and the ways in which it is run."""
+    steps = RECIPES[kind](rng, rng.choice(lengths))
     if kind in POLICIES:
         threads = rng.choice([None, 1, 2, 2, 3]) if library.RUNTIME == "OpenMP" else None
         return steps, [{"policy": POLICIES[kind], "threads": threads, "way": "out", "least": SUMS}]
     return steps, list(variants(rng))
 
 
-def replay(data):
-    """What is wrong with a recipe, in two of the ways."""
-    ways = [{"policy": "fusion", "threads": 1, "way": "unknown"}, {"policy": "debug", "threads": 1, "way": "call"}]
-    return "\n".join(text for _, text in check(json.loads(data), ways))
+def problem(program):
+    """What goes wrong with a recipe in some ways; empty if nothing does."""
+    return "\n".join(f"{text}, {variant}" for variant, text in check(*program))
 
 
-def changed(population, seed):
-    """A recipe that is drawn anew, as most changes of one are refused."""
-    steps, _ = random_case(seed, most=8, kind=random.Random(seed).choice([*RECIPES]))
-    return json.dumps(steps).encode()
+def parsed(told):
+    """A recipe with its ways; alone, it is run in two."""
+    if isinstance(told, dict):
+        return told["steps"], told["ways"]
+    return told, [
+        {"policy": "fusion", "threads": 1, "way": "unknown"},
+        {"policy": "debug", "threads": 1, "way": "call"},
+    ]
+
+
+def shorter(program):
+    """Programs of one way, or of one step less."""
+    steps, ways = program
+    yield from ((steps, [way]) for way in ways if len(ways) > 1)
+    recipes = (without(steps, place) for place in reversed(range(len(steps))))
+    yield from ((one, ways) for one in recipes if one is not None and any(step["op"] == "output" for step in one))
+
+
+DRAWN = {
+    kind: Drawn(
+        partial(draw, kind=kind),
+        problem,
+        told=lambda program: dict(zip(("steps", "ways"), program, strict=True)),
+        parsed=parsed,
+        shorter=shorter,
+        printed=lambda program: f"# {program[1]}\n{reproducer(program[0], program[1][0])}",
+    )
+    for kind in RECIPES
+}
 
 
 def check(steps, ways):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -386,9 +385,3 @@ def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     except ValueError:
         return False
     return True
-
-
-if __name__ == "__main__":
-    import sys
-
-    print(json.dumps(Writer(random.Random(int(sys.argv[1]))).function(), indent=1))

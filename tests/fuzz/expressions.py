@@ -7,10 +7,10 @@ it. The refusal is a finding unless REFUSALS explains it, and so is what numpy r
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import warnings
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import onegraph as og
 from onegraph import reference
 
+from .drawn import Drawn
 from .expression_functions import GRAPH_FUNCTIONS, NUMPY_FUNCTIONS
 
 FLOATS = {"f32": 2.0**-21, "bf16": 2.0**-8, "f16": 2.0**-11, "float64": 2.0**-21}
@@ -120,11 +121,6 @@ class Exact:
 
 def uses(text: str) -> set[str]:
     return set(re.findall(r"\b[xv]\d+\b", text))
-
-
-def replay(data: bytes) -> str:
-    """What goes wrong with a function; empty if nothing does."""
-    return problem(json.loads(data))
 
 
 def problem(told: dict[str, Any]) -> str:
@@ -309,37 +305,29 @@ def difference(found: dict[str, Any], kept: list[Any], arrays: dict[str, Any], d
     return ""
 
 
-def changed(population: list[bytes], seed: int) -> bytes:
-    """A new function: few changes of one leave it meaningful."""
+def draw(rng: random.Random) -> dict[str, Any]:
+    """A function."""
     from .expression_statements import Writer
 
-    return json.dumps(Writer(random.Random(seed)).function()).encode()
+    return Writer(rng).function()
 
 
-def shown(data: bytes) -> str:
-    """The function with as few statements as go wrong in the same way, as Python code."""
-    told = json.loads(data)
-    kind = _kind(problem(told))
-    again = True
-    while again:
-        again = False
-        for place in reversed(range(len(told["statements"]))):
-            shorter = told | {"statements": told["statements"][:place] + told["statements"][place + 1 :]}
-            if _kind(problem(shorter)) == kind:
-                told, again = shorter, True
-                break
-        for result in told["results"] if len(told["results"]) > 1 else []:
-            shorter = told | {"results": [one for one in told["results"] if one != result]}
-            if _kind(problem(shorter)) == kind:
-                told, again = shorter, True
-                break
-    used = set[str]().union(*[uses(text) for _, text, _ in told["statements"]])
-    shorter = told | {"inputs": [one for one in told["inputs"] if one[0] in used]}
-    told = shorter if _kind(problem(shorter)) == kind else told
+def shorter(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Functions without a statement, a result, or inputs that nothing reads."""
+    statements, results = told["statements"], told["results"]
+    for place in reversed(range(len(statements))):
+        yield told | {"statements": statements[:place] + statements[place + 1 :]}
+    yield from (told | {"results": [one for one in results if one != name]} for name in results if len(results) > 1)
+    used = set[str]().union(*[uses(text) for _, text, _ in statements])
+    if len(inputs := [one for one in told["inputs"] if one[0] in used]) < len(told["inputs"]):
+        yield told | {"inputs": inputs}
+
+
+def printed(told: dict[str, Any]) -> str:
+    """The function as Python code."""
     lines = [f"# {one}" for one in told["inputs"]]
     lines += [f"{name} = {text}  # {dtype}" for name, text, dtype in told["statements"]]
-    return "\n".join([*lines, f"# results {told['results']}, {told['policy']}", json.dumps(told), problem(told)])
+    return "\n".join([*lines, f"# results {told['results']}, {told['policy']}"])
 
 
-def _kind(text: str) -> str:
-    return re.sub(r"\bv\d+ = .*?: ", "", re.sub(r"-?\d[\d.e+-]*", "0", text))[:40]
+DRAWN = {"expressions": Drawn(draw, problem, told=lambda told: told, shorter=shorter, printed=printed)}

@@ -1,25 +1,35 @@
-"""Changes inputs of a kind at random and tries them: ``python -m tests.fuzz.grow KIND SEED COUNT``.
+"""Changes inputs of a kind at random and tries them: ``python -m tests.fuzz.grow KIND --seed 1 --count 1000``.
 
 An input that reaches new branches is kept in build/corpus, and is changed in its turn. A process has 8 GB of memory and
-a time limit for each input, so that an input that asks for more is a finding too.
+a time limit for each input, so that an input that asks for more is a finding too. A finding is a file in
+build/findings: ``python -m tests.fuzz.grow KIND FILE`` shows it again.
 """
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
+import os
+import random
 import resource
 import signal
 import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from .corpus import CORPUS, FOUND, LARGEST, ROOT, Branches, inputs, keep, marking, replayed
 from .kinds import KINDS
+from .shorten import shorten, sort_of
 
+FINDINGS = ROOT / "build" / "findings"
 MEMORY = 8 << 30
+WORKER = ("-m", "tests.fuzz.grow")
 SECONDS = 200  # an input takes milliseconds; the import of PyTorch's samples takes seconds, more on a busy machine
+CHILDREN = 120  # seconds in which an input that ends its process is shortened
 
 
 def originals(kind: str, keeps: bool) -> list[bytes]:
@@ -29,18 +39,16 @@ def originals(kind: str, keeps: bool) -> list[bytes]:
     return [*known, *more()]
 
 
-def in_child(kind: str, first: int, count: int, *, keeps: bool = False) -> list[str]:
-    """The findings of a process that tries ``count`` changed inputs: seeds with their errors.
+def changed(kind: str, population: list[bytes], seed: int) -> bytes:
+    """The changed input of a seed."""
+    data: bytes = KINDS[kind].functions.changed(population, random.Random(seed))
+    return data
 
-    ``keeps``: whether it starts from build/corpus too, and adds to it; otherwise a seed is always the same input.
-    """
-    command = [sys.executable, "-m", "tests.fuzz.grow", kind, str(first), str(count), *(["keep"] if keeps else [])]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
-    seeds = [line for line in done.stdout.splitlines() if line.startswith("@")]
-    rest = "\n".join(line for line in done.stdout.splitlines() if not line.startswith("@"))
-    found = rest.split("FAIL ")[1:]
-    if not seeds or not seeds[-1].startswith("@done"):
-        found.append(f"ended by {done.returncode} at {seeds[-1:]}: {done.stderr[-3000:]}")
+
+def optional(kind: str, name: str) -> Callable[[bytes], Any]:
+    """A function that a kind may have; one that gives its argument, or nothing, in its place."""
+    usual = {"kept": lambda data: data, "smaller": lambda data: (), "shown": lambda data: ""}[name]
+    found: Callable[[bytes], Any] = getattr(KINDS[kind].functions, name, usual)
     return found
 
 
@@ -53,36 +61,137 @@ def error_of(kind: str, data: bytes) -> str:
 
 
 def shown(kind: str, data: bytes) -> str:
-    """A shorter input that goes wrong in the same way, if the kind has a function for it."""
+    """A shorter input that goes wrong in the same way, as a person reads it, and its file."""
+    sort = sort_of(error_of(kind, data))
     try:
-        shorten = getattr(KINDS[kind].functions, "shown", None)
-        return "" if shorten is None else str(shorten(data))
+        data = optional(kind, "kept")(data)
+        data = shorten(data, optional(kind, "smaller"), lambda other: sort_of(error_of(kind, other)) == sort)
+        text = optional(kind, "shown")(data)
     except Exception:
-        return traceback.format_exc()
+        text = traceback.format_exc()
+    return f"{text}\n{told(kind, data)}"
 
 
-def main(kind: str, first: int, count: int, keeps: bool, folder: Path = FOUND) -> None:
+def told(kind: str, data: bytes) -> str:
+    """Where the input of a finding is, and the command that shows it again."""
+    return f"python -m tests.fuzz.grow {kind} {os.path.relpath(keep(kind, data, FINDINGS), ROOT)}"
+
+
+class Report(NamedTuple):
+    """What a process that tries inputs says.
+
+    Attributes:
+        findings: the texts of the findings, each with its seed first.
+        tried: how many inputs it tried.
+        kept: how many reached new branches.
+    """
+
+    findings: list[str]
+    tried: int
+    kept: int
+
+
+def in_child(kind: str, first: int, count: int, *, keeps: bool = False, seconds: float = 1e6) -> Report:
+    """The findings of a process that tries ``count`` changed inputs, as far as it gets in some seconds.
+
+    ``keeps``: whether it starts from build/corpus too, and adds to it; otherwise a seed is always the same input.
+    """
+    command = [sys.executable, *WORKER, kind, "--seed", str(first), "--count", str(count)]
+    command += ["--seconds", str(seconds), *(["--keep"] if keeps else [])]
+    worker = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    said, errors = worker.communicate()
+    seeds = [line for line in said.splitlines() if line.startswith("@")]
+    found = "\n".join(line for line in said.splitlines() if not line.startswith("@")).split("FAIL ")[1:]
+    kept = sum(line == "@kept" for line in seeds)
+    tried = [int(line[1:]) for line in seeds if line[1:].isdigit()]
+    if not seeds or seeds[-1] != "@done":
+        found.append(f"{tried[-1:]} ended by {worker.returncode}: {errors[-3000:]}\n{_fatal(kind, worker.pid)}")
+        _running(kind, worker.pid).unlink(missing_ok=True)
+    return Report(found, len(tried), kept)
+
+
+def _running(kind: str, process: int) -> Path:
+    """The file with the input that a process tries."""
+    return FINDINGS / kind / f"running.{process}"
+
+
+def _fatal(kind: str, process: int) -> str:
+    """A shorter input that ends its process too, and its file."""
+    running = _running(kind, process)
+    if not running.exists():
+        return ""
+    data = running.read_bytes()
+
+    def ends(other: bytes) -> bool:
+        running.write_bytes(other)
+        command = [sys.executable, *WORKER, kind, str(running)]
+        try:
+            return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=SECONDS).returncode not in (0, 1)
+        except subprocess.TimeoutExpired:
+            return True
+
+    try:
+        return told(kind, shorten(data, optional(kind, "smaller"), ends, CHILDREN))
+    except Exception:  # the program of an input need not come to an end
+        return f"{traceback.format_exc()}\n{told(kind, data)}"
+
+
+def grow(kind: str, first: int, count: int, seconds: float, keeps: bool, folder: Path = FOUND) -> None:
     """Try the changed inputs of the seeds; print each seed before it, and the findings."""
-    faulthandler.enable()
+    begin, end = time.monotonic(), time.monotonic() + seconds
     branches = marking() if keeps else Branches()
     population = originals(kind, keeps)
-    known = branches.reached(lambda: [error_of(kind, path.read_bytes()) for path in inputs(kind) if keeps])
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    begin, before = time.monotonic(), len(population)
+    for path in inputs(kind) if keeps else ():
+        if time.monotonic() < (begin + end) / 2:  # what is not replayed counts as new
+            error_of(kind, path.read_bytes())
+    known = branches.new()
+    running, sorts = _running(kind, os.getpid()), set[str]()
+    running.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(first, first + count):
+        if time.monotonic() > end and seed > first:
+            break
         print(f"@{seed}", flush=True)
         signal.alarm(SECONDS)
-        data, found = KINDS[kind].functions.changed(population, seed), list[str]()
+        data, found = changed(kind, population, seed), list[str]()
+        running.write_bytes(data)
         ways = branches.reached(lambda data=data, found=found: found.append(error_of(kind, data)))  # type: ignore[misc]
         signal.alarm(0)
         if found[0]:
-            print(f"FAIL {seed}\n{found[0]}\n{shown(kind, data)}", flush=True)
-        elif ways - known and len(data) <= LARGEST:
+            if (sort := sort_of(found[0])) not in sorts:  # each sort once
+                sorts.add(sort)
+                print(f"FAIL {seed}: {found[0]}\n{shown(kind, data)}", flush=True)
+        elif ways - known and len(data := optional(kind, "kept")(data)) <= LARGEST:
             known |= ways
             population.append(data)
             keep(kind, data, folder)
-    print(f"@done {count} inputs in {time.monotonic() - begin:.0f} s, {len(population) - before} kept", flush=True)
+            print("@kept", flush=True)
+    running.unlink(missing_ok=True)
+    print("@done", flush=True)
+
+
+def main() -> None:
+    """Try changed inputs, or show what goes wrong with those of files; then the exit status is 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.grow")
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=1e6)
+    parser.add_argument("--keep", action="store_true", help="start from build/corpus too, and add to it")
+    options = parser.parse_args()
+    faulthandler.enable()
+    if not os.environ.get("LD_PRELOAD"):  # the shadow of a sanitizer is larger than any limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if not options.files:
+        grow(options.kind, options.seed, options.count, options.seconds, options.keep)
+        return
+    texts = [(path, error_of(options.kind, path.read_bytes())) for path in options.files]
+    for path, text in texts:
+        print(f"{path}: {text or 'nothing is wrong'}\n{optional(options.kind, 'shown')(path.read_bytes())}", flush=True)
+    sys.exit(any(text for _, text in texts))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "keep" in sys.argv)
+    main()

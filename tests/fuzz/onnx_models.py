@@ -4,7 +4,6 @@ The models are those of the corpus and of the backend tests of the package onnx.
 error of onegraph.
 """
 
-import random
 import traceback
 import warnings
 
@@ -24,12 +23,11 @@ def originals():
     return [one.SerializeToString() for one in found]
 
 
-def changed(population, seed):
+def changed(population, rng):
     """A changed model."""
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
-    rng = random.Random(seed)
     data = rng.choice(population)
     if rng.random() < 0.3:
         return changed_bytes(data, rng)

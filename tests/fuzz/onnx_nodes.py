@@ -1,4 +1,4 @@
-"""Random ONNX nodes against ONNX Runtime: ``python -m tests.fuzz.onnx_nodes SEED COUNT``.
+"""Random ONNX nodes against ONNX Runtime.
 
 A program is a node of a random kind and op set with random attributes, data types and sizes: alone, with open dims, or
 in a branch, a loop or a scan whose course is known in a run alone. A finding is another number, another shape, or an
@@ -7,13 +7,16 @@ error of a run; a model that is refused when it is loaded is counted.
 
 from __future__ import annotations
 
+import base64
 import collections
 import os
-import sys
 import time
 import traceback
 
 import numpy as np
+
+from .choices import Numbers
+from .drawn import Drawn
 
 FORMS = ("plain", "plain", "open", "If", "Loop", "Scan")
 OLDEST, NEWEST = 7, 24
@@ -32,12 +35,14 @@ def kinds_of(opset):
     return found
 
 
-def program(seed):
-    """The description of a program, its model and inputs, and what it computes; None if ONNX Runtime has no kernel."""
+def program(rng):
+    """The description of a program, its model and inputs, and what it computes; None if ONNX Runtime has no kernel.
+
+    ``rng`` is a generator of numpy, or choices that look like one.
+    """
     from ..helpers.onnx_compare import by_runtime
     from ..helpers.onnx_nodes import CASES, Draw, model_of
 
-    rng = np.random.default_rng(seed)
     opset = int(rng.integers(OLDEST, NEWEST + 1))
     kinds = kinds_of(opset)
     kind = kinds[int(rng.integers(len(kinds)))]
@@ -113,12 +118,66 @@ def in_body(form, model, feeds, wanted, rng):
     return made, feeds, wanted
 
 
+def draw(rng):
+    """A program as JSON tells it: a model, its inputs and how far results may be off; None if there is no oracle."""
+    found = program(Numbers(rng))
+    if found is None:
+        return None
+    text, case, model, feeds, _ = found
+    arrays = {name: np.ascontiguousarray(one) for name, one in feeds.items()}
+    is_scan = "Scan" in text and model.opset_import[0].version < 9
+    if is_scan or any(one.dtype.kind not in "biufc" for one in arrays.values()):
+        return None
+    return {
+        "model": base64.b64encode(model.SerializeToString()).decode(),
+        "feeds": {
+            name: [str(one.dtype), [*np.shape(feeds[name])], base64.b64encode(one.tobytes()).decode()]
+            for name, one in arrays.items()
+        },
+        "loose": case.loose,
+        "scale": case.scale,
+        "text": text,
+    }
+
+
+def parts(told):
+    """The model and the inputs of a program."""
+    from onnx import ModelProto
+
+    feeds = {
+        name: np.frombuffer(base64.b64decode(contents), dtype).reshape(shape)
+        for name, (dtype, shape, contents) in told["feeds"].items()
+    }
+    return ModelProto.FromString(base64.b64decode(told["model"])), feeds
+
+
+def problem(told):
+    """What differs from ONNX Runtime; empty if nothing does, or if one of the two refuses the model."""
+    from ..helpers.onnx_compare import by_runtime, outcome
+
+    model, feeds = parts(told)
+    wanted = by_runtime(model, feeds)
+    text = "" if wanted is None else outcome(model, feeds, wanted, loose=told["loose"], scale=told["scale"])
+    return "" if text.startswith("refused") else text
+
+
+def printed(told):
+    """A program as a person reads it."""
+    import onnx
+
+    model, feeds = parts(told)
+    return f"{told.get('text', '')}\n{onnx.printer.to_text(model)}\n{feeds}"
+
+
+DRAWN = {"nodes": Drawn(draw, problem, told=lambda told: told, printed=printed)}
+
+
 def finding(seed):
     """What is wrong with a program, "" if nothing is; the second result counts it."""
     from ..helpers.onnx_compare import outcome
 
     try:
-        found = program(seed)
+        found = program(np.random.default_rng(seed))
         if found is None:
             return "", "without an oracle"
         text, case, model, feeds, wanted = found
@@ -145,17 +204,3 @@ def search(first, count, seconds=float("inf")):
         if what in ("wrong", "broken") or (what == "refused" and os.environ.get("ONEGRAPH_SHOW_REFUSED")):
             yield seed, text
     yield None, ", ".join(f"{what}: {number}" for what, number in sorted(counts.items()))
-
-
-def main():
-    """Print the findings of the seeds."""
-    begin, found = time.monotonic(), 0
-    for seed, text in search(int(sys.argv[1]), int(sys.argv[2])):
-        found += seed is not None
-        print(text if seed is None else f"FAIL {seed}: {text}", flush=True)
-    print(f"{time.monotonic() - begin:.0f} s", flush=True)
-    sys.exit(1 if found else 0)
-
-
-if __name__ == "__main__":
-    main()

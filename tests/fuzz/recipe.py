@@ -95,6 +95,37 @@ def build(steps):
     return builder.graph, builder.arrays
 
 
+def without(steps, index):
+    """The recipe without one step, whose values become inputs of the graph; None if it cannot be built."""
+    builder = Builder()
+    for step in steps[:index]:
+        builder.add(step)
+    before = set(builder.values)
+    try:
+        builder.add(steps[index])
+    except Exception:
+        return None
+    made = [key for key in builder.values if key not in before]
+    used = {tuple(key) for step in steps[index + 1 :] for key in step.get("in", ()) if key is not None}
+    kept, moved = list(steps[:index]), {key: key for key in before}
+    for key in made:
+        tensor, _ = builder.values[key]
+        if key in used:
+            if steps[index]["op"] in ("input", "constant"):
+                return None
+            moved[key] = (len(kept), 0)
+            kept.append(
+                {"op": "input", "dtype": tensor.dtype.value, "shape": list(tensor.shape), "data": ["normal", index]}
+            )
+    for number, step in enumerate(steps[index + 1 :], index + 1):
+        ports = {key: (len(kept), key[1]) for key in used if key[0] == number}
+        if "in" in step:
+            step = {**step, "in": [None if key is None else list(moved[tuple(key)]) for key in step["in"]]}
+        moved.update(ports)
+        kept.append(step)
+    return kept
+
+
 def reproducer(steps, variant=None):
     """A script of its own that builds the graph and runs it."""
     lines = ["import numpy as np", "import onegraph as og", "from onegraph import reference", "g = og.Graph()"]

@@ -5,12 +5,19 @@ with the shortest script for it.
 """
 
 import argparse
+import json
 import os
+import random
+import selectors
+import subprocess
 import sys
+import tempfile
+import time
 
 from benchmarks.newer_libraries import LIBRARIES
 
-from ..fuzz.__main__ import graphs, show
+from ..fuzz.differ import DRAWN, draw
+from ..fuzz.shorten import shorten
 from .memory import compiled
 
 KINDS = {
@@ -21,7 +28,7 @@ KINDS = {
     "graphs": None,
 }  # the number of cases; None for the one that is asked for
 INSTRUCTIONS = ("", "AVX512_CORE", "AVX2", "SSE41")
-SECONDS = 10**6
+CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
 def environments(versions):
@@ -29,14 +36,80 @@ def environments(versions):
     return {version: {} if version == "3.2.0" else LIBRARIES[version]() for version in versions}
 
 
+def cases(kind, first, count):
+    """(seed, text) of findings in ``count`` cases of a kind from the seed ``first`` on."""
+    seed, last = first, first + count
+    while seed < last:
+        errors = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, "-m", "tests.guard.worker", kind, str(seed), str(min(100000, last - seed))]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            for line in _lines(worker):
+                if line.startswith("@"):
+                    seed = int(line[1:]) if line[1:].isdigit() else seed
+                elif line.startswith("FAIL"):
+                    number, variant, text = json.loads(line[5:])
+                    yield number, f"{text}, {variant}"
+        except TimeoutError:
+            yield seed, f"no answer within {CASE_SECONDS} s"
+        finally:
+            worker.kill()
+            code = worker.wait()
+            errors.seek(0)
+            said = next((line for line in errors.read().decode().splitlines() if line.startswith("guard:")), "")
+            errors.close()
+        if code not in (0, -9):
+            yield seed, f"ended by {code} {said}".rstrip()
+        seed += 1
+    print(f"{kind}: seeds {first} to {seed - 1}", flush=True)
+
+
+def _lines(worker):
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(worker.stdout, selectors.EVENT_READ)
+        waiting = time.monotonic()
+        while True:
+            if not selector.select(1):
+                if time.monotonic() - waiting > CASE_SECONDS:
+                    raise TimeoutError
+                continue
+            waiting = time.monotonic()
+            chunk = os.read(worker.stdout.fileno(), 65536)
+            if not chunk:
+                return
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode() for line in whole)
+
+
+def show(kind, seed, text):
+    """Print a finding and the shortest script for it."""
+    print(f"\n{kind}, seed {seed}: {text}", flush=True)
+    if kind not in DRAWN:
+        return
+
+    def still_fails(data):
+        command = [sys.executable, "-m", "tests.guard.worker", "one", kind]
+        try:
+            return subprocess.run(command, input=data, capture_output=True, timeout=CASE_SECONDS).returncode != 0
+        except subprocess.TimeoutExpired:
+            return True
+
+    try:
+        data = json.dumps(DRAWN[kind].told(draw(random.Random(seed), kind))).encode()
+        print(DRAWN[kind].shown(shorten(data, DRAWN[kind].smaller, still_fails)), flush=True)
+    except Exception as error:
+        print(f"(not reproduced: {type(error).__name__}: {error})")
+
+
 def run(environment, kind, first, count):
     """Print the findings of one kind of cases; returns how many there are."""
     os.environ.update(environment)
     found = 0
     try:
-        for finding in graphs(kind, first, SECONDS, count):
+        for seed, text in cases(kind, first, count):
             found += 1
-            show(kind, finding)
+            show(kind, seed, text)
     finally:
         for name in environment:
             del os.environ[name]

@@ -40,9 +40,9 @@ class Program:
     seed: int
 
 
-def program(seed: int) -> Program:
-    """The random program of a seed."""
-    rng = np.random.default_rng(seed)
+def program(seed: int, rng: Any = None) -> Program:
+    """The random program of a seed, or of other choices."""
+    rng = rng or np.random.default_rng(seed)
     full = tuple(int(rng.choice(SIZES)) for _ in range(3))
     shapes, kinds = [], []
     for _ in range(int(rng.integers(2, 4))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import warnings
 from dataclasses import replace
@@ -28,8 +29,10 @@ def maker(weight):
 class FunctionGenerator(Generator):
     """Grows one function."""
 
-    def __init__(self, seed: int, statements: int = 4, sampled: bool = False) -> None:
-        super().__init__(seed, statements)
+    def __init__(
+        self, seed: int, statements: int = 4, choices: random.Random | None = None, sampled: bool = False
+    ) -> None:
+        super().__init__(seed, statements, choices)
         self.makers = [*OWN, *[(weight / 3, one) for weight, one in MAKERS]]
         if sampled:
             self.makers = [*self.makers, (150, op_samples.sampled)]
@@ -441,8 +444,10 @@ WRITES = [
 ]
 
 
-def random_function(seed: int, statements: int = 4, sampled: bool = False) -> Program | None:
-    """A function; None if the seed gives none."""
+def random_function(
+    seed: int, statements: int = 4, choices: random.Random | None = None, sampled: bool = False
+) -> Program | None:
+    """A function; None if the seed, or other choices, give none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return FunctionGenerator(seed, statements, sampled).program()
+        return FunctionGenerator(seed, statements, choices, sampled).program()

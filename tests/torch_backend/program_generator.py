@@ -26,8 +26,8 @@ class Generator:
 
     makers = MAKERS
 
-    def __init__(self, seed: int, statements: int = 8) -> None:
-        self.random, self.seed, self.length = random.Random(seed), seed, statements
+    def __init__(self, seed: int, statements: int = 8, choices: random.Random | None = None) -> None:
+        self.random, self.seed, self.length = choices or random.Random(seed), seed, statements
         self.grad = self.flip(0.5)
         self.kinds = self.choice([["f32"], ["f32"], ["bf16"], ["f16"], ["f32", "bf16"], ["f32", "f16"]])
         self.inputs: list[tuple[str, str]] = []
@@ -254,6 +254,6 @@ def _is_small(value):
     )
 
 
-def random_program(seed: int, statements: int = 8) -> Program | None:
-    """A program; None if the seed gives none."""
-    return Generator(seed, statements).program()
+def random_program(seed: int, statements: int = 8, choices: random.Random | None = None) -> Program | None:
+    """A program; None if the seed, or other choices, give none."""
+    return Generator(seed, statements, choices).program()

@@ -285,14 +285,15 @@ def shortened(program: Program, backend: Any = "onegraph") -> Program:
     again = True
     while again:
         again = False
-        for candidate in _candidates(program):
+        for candidate in candidates(program):
             if candidate.results and difference(candidate, backend).split(" ")[0] == kind:
                 program, again = candidate, True
                 break
     return program
 
 
-def _candidates(program: Program):
+def candidates(program: Program):
+    """Programs of one part less."""
     for place in reversed(range(len(program.statements))):
         yield program.without(place)
     if len(program.results) > 1:
