@@ -68,7 +68,7 @@ test-torch: $(VENV)/.bench
 		for family in classification segmentation detection timm transformers new; do $(BIN)/python \
 			-m tests.torch_backend.run_models $$family --dtype $$dtype --json build/torch_models.json || failed=1; done; \
 		$(BIN)/python -m tests.torch_backend.run_ops --dtype $$dtype || failed=1; done; \
-	$(BIN)/python -m tests.torch_backend.run_programs --count 10000 || failed=1; \
+	$(BIN)/python -m tests.fuzz torch functions --count 5000 --minutes 100000 || failed=1; \
 	$(BIN)/python -m tests.torch_backend.changing_weights --threads 2 || failed=1; \
 	$(BIN)/python -m tests.torch_backend.table build/torch_models.json; exit $$failed
 

@@ -21,11 +21,11 @@ LEAST = 20  # seconds of atheris, which takes ten to mark the package
 WORKER = 50_000  # inputs of a process; its memory may grow
 
 
-def fuzzed(kind, seed, seconds):
+def fuzzed(kind, seed, seconds, count):
     """Try inputs of a kind for some seconds, and print what was found; returns the number of findings."""
-    end, first, kept, found = time.monotonic() + seconds, seed, 0, 0
-    while (rest := end - time.monotonic()) > 0:
-        report = in_child(kind, seed, WORKER, keeps=True, seconds=rest)
+    end, first, last, kept, found = time.monotonic() + seconds, seed, seed + count, 0, 0
+    while (rest := end - time.monotonic()) > 0 and seed < last:
+        report = in_child(kind, seed, min(WORKER, last - seed), keeps=True, seconds=rest)
         for text in report.findings:
             print(f"\n{kind}, seed {text}", flush=True)
         seed, kept, found = seed + report.tried, kept + report.kept, found + len(report.findings)
@@ -36,7 +36,7 @@ def fuzzed(kind, seed, seconds):
     return found
 
 
-def guided(kind, seed, seconds):
+def guided(kind, seed, seconds, count):
     """atheris on a kind, where it is installed; its own output tells what it found.
 
     It starts from the corpus, and adds each input that reaches new branches to build/corpus.
@@ -48,7 +48,13 @@ def guided(kind, seed, seconds):
     folder.mkdir(parents=True, exist_ok=True)
     before = len([*folder.iterdir()])
     FINDINGS.joinpath(kind).mkdir(parents=True, exist_ok=True)
-    options = [f"-max_total_time={int(seconds) + 1}", f"-seed={seed % 2**31}", "-timeout=60", "-verbosity=0"]
+    options = [
+        f"-max_total_time={int(seconds) + 1}",
+        f"-seed={seed % 2**31}",
+        f"-runs={count}",
+        "-timeout=60",
+        "-verbosity=0",
+    ]
     options.append(f"-artifact_prefix={FINDINGS / kind}/")
     folders = [one for one in (folder, CORPUS / kind) if one.exists()]
     command = [sys.executable, "-m", "tests.fuzz.coverage_guided", kind, *options, *folders]
@@ -69,6 +75,7 @@ def main():
     )
     parser.add_argument("kinds", nargs="*", default=[*KINDS], metavar="KIND", help="all without one")
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--count", type=int, default=10**9, help="inputs of each kind")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
@@ -79,7 +86,7 @@ def main():
         works += [(guided, kind) for kind in options.kinds if kind in GUIDED]
     found, end = 0, time.monotonic() + options.minutes * 60
     for place, (work, kind) in enumerate(works):
-        found += work(kind, options.seed, max(1.0, (end - time.monotonic()) / (len(works) - place)))
+        found += work(kind, options.seed, max(1.0, (end - time.monotonic()) / (len(works) - place)), options.count)
     print(f"{found} findings")
     sys.exit(1 if found else 0)
 

@@ -1,9 +1,9 @@
 """Random valid graphs as recipes.
 
-Every choice comes from one ``random.Random``; hypothesis passes its own, and can then shorten its findings. The
-values of the reference are known while a graph grows, so no op leaves the range in which results can be compared.
-``onegraph.testing.random_graph``, which users call, draws every op of any edition alike and computes nothing; here the
-ops, shapes and data types are those in which kernels and fusions differ.
+Every choice comes from one ``random.Random``, such as ``Choices``. The values of the reference are known while a graph
+grows, so no op leaves the range in which results can be compared. ``onegraph.testing.random_graph``, which users call,
+draws every op of any edition alike and computes nothing; here the ops, shapes and data types are those in which kernels
+and fusions differ.
 """
 
 import contextlib

@@ -107,7 +107,14 @@ def in_child(kind: str, first: int, count: int, *, keeps: bool = False, seconds:
     kept = sum(line == "@kept" for line in seeds)
     tried = [int(line[1:]) for line in seeds if line[1:].isdigit()]
     if not seeds or seeds[-1] != "@done":
-        found.append(f"{tried[-1:]} ended by {worker.returncode}: {errors[-3000:]}\n{_fatal(kind, worker.pid)}")
+        data = _running(kind, worker.pid).read_bytes() if tried else b""
+        if tried and _ends(kind, data, "--draw"):
+            print(
+                f"{kind}, seed {tried[-1]}: the drawing of the program ends the process, {told(kind, data)}", flush=True
+            )
+        else:
+            text = _fatal(kind, data) if tried else ""
+            found.append(f"{tried[-1:]} ended by {worker.returncode}: {errors[-3000:]}\n{text}")
         _running(kind, worker.pid).unlink(missing_ok=True)
     return Report(found, len(tried), kept)
 
@@ -117,25 +124,26 @@ def _running(kind: str, process: int) -> Path:
     return FINDINGS / kind / f"running.{process}"
 
 
-def _fatal(kind: str, process: int) -> str:
-    """A shorter input that ends its process too, and its file."""
-    running = _running(kind, process)
-    if not running.exists():
-        return ""
-    data = running.read_bytes()
-
-    def ends(other: bytes) -> bool:
-        running.write_bytes(other)
-        command = [sys.executable, *WORKER, kind, str(running)]
-        try:
-            return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=SECONDS).returncode not in (0, 1)
-        except subprocess.TimeoutExpired:
-            return True
-
+def _ends(kind: str, data: bytes, *options: str) -> bool:
+    """Whether an input ends its process, or takes too long."""
+    path = _running(kind, os.getpid())
+    path.write_bytes(data)
+    command = [sys.executable, *WORKER, kind, str(path), *options]
     try:
-        return told(kind, shorten(data, optional(kind, "smaller"), ends, CHILDREN))
+        return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=SECONDS).returncode not in (0, 1)
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        path.unlink()
+
+
+def _fatal(kind: str, data: bytes) -> str:
+    """The file of a shorter input that ends its process too."""
+    try:
+        data = shorten(data, optional(kind, "smaller"), lambda other: _ends(kind, other), CHILDREN)
     except Exception:  # the program of an input need not come to an end
         return f"{traceback.format_exc()}\n{told(kind, data)}"
+    return told(kind, data)
 
 
 def grow(kind: str, first: int, count: int, seconds: float, keeps: bool, folder: Path = FOUND) -> None:
@@ -180,12 +188,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=1e6)
     parser.add_argument("--keep", action="store_true", help="start from build/corpus too, and add to it")
+    parser.add_argument("--draw", action="store_true", help="only draw the programs of the files")
     options = parser.parse_args()
     faulthandler.enable()
     if not os.environ.get("LD_PRELOAD"):  # the shadow of a sanitizer is larger than any limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if not options.files:
         grow(options.kind, options.seed, options.count, options.seconds, options.keep)
+        return
+    if options.draw:
+        for path in options.files:
+            getattr(KINDS[options.kind].functions, "program", bytes)(path.read_bytes())
         return
     texts = [(path, error_of(options.kind, path.read_bytes())) for path in options.files]
     for path, text in texts:

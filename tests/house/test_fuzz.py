@@ -124,9 +124,11 @@ DYING = """
 import os, sys
 from pathlib import Path
 from tests.fuzz import corpus, grow, one_input
+INPUTS = [text.encode() for text in sys.argv.pop(1).split()]
 corpus.FOUND, grow.FINDINGS = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
-one_input.replay = lambda data: os.abort() if b"!" in data else "odd" if b"?" in data else ""
-one_input.changed = lambda population, rng: rng.choice([b"...", b"...!.....", b"?.....?"])
+one_input.replay = lambda data: os.abort() if {*b"!#"} & {*data} else "odd" if b"?" in data else ""
+one_input.changed = lambda population, rng: rng.choice(INPUTS)
+one_input.program = lambda data: os.abort() if b"#" in data else data
 one_input.smaller = lambda data: (data[:at] + data[at + 1 :] for at in range(len(data)))
 one_input.shown = lambda data: f"shown: {data}"
 grow.main()
@@ -134,9 +136,10 @@ grow.main()
 
 
 @pytest.mark.library
-def test_findings_are_files_with_a_short_input(tmp_path, monkeypatch):
+def test_findings_are_files_with_a_short_input(tmp_path, monkeypatch, capsys):
     """A signal ends the process; the input that it tried is then shortened in others."""
-    monkeypatch.setattr(grow, "WORKER", ("-c", DYING, str(tmp_path), str(tmp_path / "found")))
+    worker = "-c", DYING, "... ...!..... ?.....?", str(tmp_path), str(tmp_path / "found")
+    monkeypatch.setattr(grow, "WORKER", worker)
     monkeypatch.setattr(grow, "FINDINGS", tmp_path / "found")
     monkeypatch.setattr(one_input, "smaller", lambda data: [b"!"] if len(data) > 1 else [], raising=False)
     report = grow.in_child("files", 1, 40)
@@ -146,8 +149,11 @@ def test_findings_are_files_with_a_short_input(tmp_path, monkeypatch):
     assert "ended by -6" in fatal
     kept = sorted((tmp_path / "found" / "files").iterdir())
     assert {path.read_bytes() for path in kept} == {b"?", b"!"}
-    for path, said in zip(kept, ("?", "!"), strict=True):
-        assert f"python -m tests.fuzz.grow files {os.path.relpath(path, ROOT)}" in odd + fatal, said
+    for path in kept:
+        assert f"python -m tests.fuzz.grow files {os.path.relpath(path, ROOT)}" in odd + fatal
+    monkeypatch.setattr(grow, "WORKER", (*worker[:2], "#", *worker[3:]))
+    assert grow.in_child("files", 1, 1) == ([], 1, 0)
+    assert "the drawing of the program ends the process" in capsys.readouterr().out
 
 
 def test_each_kind_is_a_target_of_oss_fuzz(tmp_path):
