@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "onegraph" / "native" / "csrc"
 MOST = 4  # sources, whose compilation with sanitizers takes a minute
 REGISTERED = re.compile(r'const (?:Registered|RegisteredRows|Elementwise)<[^{]*>\s+\w+\s*\{\s*"(\w+)"')
-OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py")  # for sources without a kernel
+# For sources without a kernel; the last one replays the corpus of the fuzzers.
+OTHERS = ("tests/runtime/test_executable.py", "tests/kernels/test_kernels.py", "tests/house/test_fuzz.py")
 DRAWN = "tests/kernels/test_drawn.py"  # draws uses of each kernel
 MAIN = ("origin/HEAD", "origin/main", "main")
 

@@ -27,7 +27,7 @@ def fuzzed(kind, seed, seconds, count):
     while (rest := end - time.monotonic()) > 0 and seed < last:
         report = in_child(kind, seed, min(WORKER, last - seed), keeps=True, seconds=rest)
         for text in report.findings:
-            print(f"\n{kind}, seed {text}", flush=True)
+            print(f"\n{kind}, {text}", flush=True)
         seed, kept, found = seed + report.tried, kept + report.kept, found + len(report.findings)
         if not report.tried:  # the worker does not get as far as its first input
             break

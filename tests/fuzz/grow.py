@@ -28,7 +28,7 @@ from .shorten import shorten, sort_of
 FINDINGS = ROOT / "build" / "findings"
 MEMORY = 8 << 30
 WORKER = ("-m", "tests.fuzz.grow")
-SECONDS = 200  # an input takes milliseconds; the import of PyTorch's samples takes seconds, more on a busy machine
+SECONDS = 300  # an input takes milliseconds; the import of PyTorch takes seconds, more on a busy machine
 CHILDREN = 120  # seconds in which an input that ends its process is shortened
 
 
@@ -81,7 +81,7 @@ class Report(NamedTuple):
     """What a process that tries inputs says.
 
     Attributes:
-        findings: the texts of the findings, each with its seed first.
+        findings: the texts of the findings, each with its seed, or its name in the corpus, first.
         tried: how many inputs it tried.
         kept: how many reached new branches.
     """
@@ -106,16 +106,16 @@ def in_child(kind: str, first: int, count: int, *, keeps: bool = False, seconds:
     found = "\n".join(line for line in said.splitlines() if not line.startswith("@")).split("FAIL ")[1:]
     kept = sum(line == "@kept" for line in seeds)
     tried = [int(line[1:]) for line in seeds if line[1:].isdigit()]
+    running = _running(kind, worker.pid)
     if not seeds or seeds[-1] != "@done":
-        data = _running(kind, worker.pid).read_bytes() if tried else b""
-        if tried and _ends(kind, data, "--draw"):
-            print(
-                f"{kind}, seed {tried[-1]}: the drawing of the program ends the process, {told(kind, data)}", flush=True
-            )
+        data, name = running.read_bytes() if running.exists() else None, f"seed {tried[-1]}" if tried else "the corpus"
+        if data is not None and _ends(kind, data, "--draw"):
+            text = f"{kind}, {name}: the drawing of the program ends the process, {told(kind, data)}"
+            print(text, flush=True)
         else:
-            text = _fatal(kind, data) if tried else ""
-            found.append(f"{tried[-1:]} ended by {worker.returncode}: {errors[-3000:]}\n{text}")
-        _running(kind, worker.pid).unlink(missing_ok=True)
+            text = "" if data is None else _fatal(kind, data)
+            found.append(f"{name} ended by {worker.returncode}: {errors[-3000:]}\n{text}")
+    running.unlink(missing_ok=True)
     return Report(found, len(tried), kept)
 
 
@@ -147,35 +147,39 @@ def _fatal(kind: str, data: bytes) -> str:
 
 
 def grow(kind: str, first: int, count: int, seconds: float, keeps: bool, folder: Path = FOUND) -> None:
-    """Try the changed inputs of the seeds; print each seed before it, and the findings."""
-    begin, end = time.monotonic(), time.monotonic() + seconds
+    """Try the inputs of the corpus, and then the changed inputs of the seeds; print each seed, and the findings."""
+    begin, sorts = time.monotonic(), set[str]()
     branches = marking() if keeps else Branches()
-    population = originals(kind, keeps)
-    for path in inputs(kind) if keeps else ():
-        if time.monotonic() < (begin + end) / 2:  # what is not replayed counts as new
-            error_of(kind, path.read_bytes())
-    known = branches.new()
-    running, sorts = _running(kind, os.getpid()), set[str]()
+    population, known = originals(kind, keeps), set[tuple[str, int]]()
+    running = _running(kind, os.getpid())
     running.parent.mkdir(parents=True, exist_ok=True)
+
+    def reached(name: str, data: bytes) -> set[tuple[str, int]]:
+        """The new branches that an input reaches, if nothing goes wrong with it."""
+        running.write_bytes(data)
+        signal.alarm(SECONDS)
+        found = list[str]()
+        ways = branches.reached(lambda: found.append(error_of(kind, data)))
+        if (text := found[0]) and (sort := sort_of(text)) not in sorts:  # each sort once
+            sorts.add(sort)
+            print(f"FAIL {name}: {text}\n{shown(kind, data)}", flush=True)
+        signal.alarm(0)
+        return set() if text else ways - known
+
+    for path in inputs(kind) if keeps else ():
+        if time.monotonic() < begin + seconds / 2:  # what is not tried counts as new
+            known |= reached(f"input {path.name}", path.read_bytes())
     for seed in range(first, first + count):
-        if time.monotonic() > end and seed > first:
+        if time.monotonic() > begin + seconds and seed > first:
             break
         print(f"@{seed}", flush=True)
-        signal.alarm(SECONDS)
-        data, found = changed(kind, population, seed), list[str]()
-        running.write_bytes(data)
-        ways = branches.reached(lambda data=data, found=found: found.append(error_of(kind, data)))  # type: ignore[misc]
-        signal.alarm(0)
-        if found[0]:
-            if (sort := sort_of(found[0])) not in sorts:  # each sort once
-                sorts.add(sort)
-                print(f"FAIL {seed}: {found[0]}\n{shown(kind, data)}", flush=True)
-        elif ways - known and len(data := optional(kind, "kept")(data)) <= LARGEST:
+        data = changed(kind, population, seed)
+        if (ways := reached(f"seed {seed}", data)) and len(data := optional(kind, "kept")(data)) <= LARGEST:
             known |= ways
             population.append(data)
             keep(kind, data, folder)
             print("@kept", flush=True)
-    running.unlink(missing_ok=True)
+    running.unlink()
     print("@done", flush=True)
 
 
