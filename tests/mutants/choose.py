@@ -3,32 +3,39 @@
 The functions of the modules get the code of their mutants in processes that are forked from this one, so that a mutant
 takes the time of a draw. A draw that notices a mutant which none before it has noticed goes to
 tests/recorded/chosen.txt; the mutants that no draw notices are printed. Numbers that stand there already come first.
+The name of an instruction set, such as AVX2, is the material of calls of the compiler's functions, whose numbers go to
+tests/recorded/chosen_steps.txt.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import importlib
-import inspect
 import json
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from .child import PACKAGE
-from .operators import Mutant, mutants, mutated_in_turn
+from .operators import Changeable, Mutant, mutants
 
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-CALLS = ("called", "opened")  # materials whose names are those of functions
+CALLS = ("called", "opened", "AVX2", "AVX512_CORE_BF16")  # materials whose names are those of functions
+STEPS = CALLS[2:]  # those of the record of steps
 LONGEST = 0.05  # seconds of a draw
 LIMIT = 3.0  # seconds of processor time of a draw with a mutant
+SHARE = 6  # one of so many draws of the record of steps may notice a mutant first
+Lines = Callable[[], list[str]]
 
 
 class LateError(BaseException):
@@ -40,82 +47,86 @@ def late(*_: object) -> None:
     raise LateError
 
 
-def functions(tree: ast.Module) -> Iterator[tuple[list[str], ast.FunctionDef]]:
-    """The functions of a module and the methods of its classes, by their names."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            yield [node.name], node
-        elif isinstance(node, ast.ClassDef):
-            yield from (([node.name, one.name], one) for one in node.body if isinstance(one, ast.FunctionDef))
+class Change(NamedTuple):
+    """A mutant that no draw has noticed yet.
+
+    Attributes:
+        mutant: the mutant.
+        pairs: the functions that have its line, each with its code as a mutant.
+        lines: those of the changed statement, one of which a draw must reach.
+    """
+
+    mutant: Mutant
+    pairs: list[tuple[FunctionType, CodeType]]
+    lines: range
 
 
-def code_of(code: CodeType | None, names: list[str]) -> CodeType | None:
-    """The code of a function within that of its module."""
-    for name in names:
-        parts = () if code is None else code.co_consts
-        code = next((one for one in parts if isinstance(one, CodeType) and one.co_name == name), None)
-    return code
+def module_name(path: str) -> str:
+    """The name of a module of the package."""
+    return f"onegraph.{path.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}"
 
 
-def function_of(module: Any, names: list[str]) -> FunctionType | None:
-    """A function of a module or a class, without what wraps it."""
-    found: Any = vars(module).get(names[0])
-    for name in names[1:]:
-        found = vars(found).get(name)
-    for attribute in ("__func__", "fget", "func"):
-        if not isinstance(found, FunctionType):
-            found = getattr(found, attribute, found)
-    found = inspect.unwrap(found) if callable(found) else None
-    return found if isinstance(found, FunctionType) else None
+def codes_in(statement: ast.stmt, path: str) -> list[CodeType]:
+    """The code of a statement of a module, and of the functions within, in order."""
+    module, found = ast.Module([statement], []), list[CodeType]()
+    waiting = [compile(module, path, "exec", annotations.compiler_flag, dont_inherit=True)]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += [one for one in found[-1].co_consts if isinstance(one, CodeType)]
+    return found
 
 
-def mutated_codes(name: str) -> Iterator[Waiting]:
-    """The mutants of the bodies of functions of a module."""
-    source, known = (PACKAGE / name).read_text(), json.loads(EQUIVALENT.read_text())
-    module = importlib.import_module(f"onegraph.{name.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}")
-    places = [*functions(ast.parse(source))]
-    chosen = [mutant for mutant in mutants(name, source) if mutant.key not in known]
-    for mutant, tree in mutated_in_turn(source, chosen):
-        for names, node in places:
-            if not node.body[0].lineno <= mutant.line <= (node.end_lineno or 0):
-                continue
-            (top,) = (one for one in tree.body if getattr(one, "name", None) == names[0])
-            whole = compile(ast.Module([top], []), name, "exec", annotations.compiler_flag, dont_inherit=True)
-            code, function = code_of(whole, names), function_of(module, names)
-            if code is not None and function is not None and code.co_freevars == function.__code__.co_freevars:
-                yield Waiting(mutant, function, code, statement_of(node, mutant.line))
+def functions_of(name: str) -> dict[CodeType, list[FunctionType]]:
+    """The functions of a module that are in memory, lambdas in tables and functions within functions too."""
+    importlib.import_module(name)
+    gc.unfreeze()
+    found: dict[CodeType, list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__module__ == name:
+            found.setdefault(one.__code__, []).append(one)
+    return found
 
 
-def drawn(material: Any, name: str, number: int) -> list[str]:
-    """The lines of a draw, or the kind of its error."""
-    signal.setitimer(signal.ITIMER_PROF, LIMIT)
-    try:
-        return list(material.lines(name, number))
-    except BaseException as error:
-        return [type(error).__name__]
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-
-
-def statement_of(tree: ast.AST, line: int) -> range:
-    """The lines of the innermost statement around a line, without those of statements in it."""
-    around = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+def statement_lines(statement: ast.stmt, line: int) -> range:
+    """The lines of the innermost statement around a line; of one with a body, those in front of the body."""
+    around = [node for node in ast.walk(statement) if isinstance(node, ast.stmt)]
     around = [node for node in around if node.lineno <= line <= (node.end_lineno or 0)]
     inner = max(around, key=lambda node: node.lineno)
     body = getattr(inner, "body", None)
     return range(inner.lineno, max(body[0].lineno, line + 1) if body else (inner.end_lineno or 0) + 1)
 
 
-class Waiting(NamedTuple):
-    """A mutant that no draw has noticed yet, with the function, its code as a mutant, and the lines to reach."""
+def changes_of(path: str) -> Iterator[Change]:
+    """The mutants of the bodies of functions of a module."""
+    source, known = (PACKAGE / path).read_text(), json.loads(EQUIVALENT.read_text())
+    alive, whole = functions_of(module_name(path)), Changeable(source)
+    own = [codes_in(one, str(PACKAGE / path)) for one in whole.tree.body]
+    for mutant in mutants(path, source):
+        if mutant.key in known:
+            continue
+        with whole.changed(mutant) as number:
+            made = codes_in(whole.tree.body[number], str(PACKAGE / path))
+        both = zip(own[number], made, strict=False)
+        pairs = [(function, new) for old, new in both if old != new for function in alive.get(old, ())]
+        is_alike = len(made) == len(own[number])
+        if pairs and is_alike and all(new.co_freevars == one.__code__.co_freevars for one, new in pairs):
+            yield Change(mutant, pairs, statement_lines(whole.tree.body[number], mutant.line))
 
-    mutant: Mutant
-    function: FunctionType
-    code: CodeType
-    lines: range
+
+def drawn(lines: Lines, caches: Iterable[Any]) -> list[str]:
+    """The lines of a draw, or the kind of its error; caches of the functions are cleared."""
+    for cache in caches:
+        cache.cache_clear()
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
+    try:
+        return list(lines())
+    except BaseException as error:
+        return [type(error).__name__]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def reached(draw: Callable[[], list[str]], files: Collection[str]) -> tuple[list[str], set[tuple[str, int]]]:
+def reached(draw: Lines, files: Collection[str]) -> tuple[list[str], set[tuple[str, int]]]:
     """What a draw makes, and the lines of some files that it runs."""
     ran = set[tuple[str, int]]()
 
@@ -123,20 +134,20 @@ def reached(draw: Callable[[], list[str]], files: Collection[str]) -> tuple[list
         ran.add((frame.f_code.co_filename, frame.f_lineno))
         return lines
 
-    sys.settrace(lambda frame, *_: lines if frame.f_code.co_filename in files else None)
+    sys.settrace(lambda frame, *_: lines(frame) if frame.f_code.co_filename in files else None)
     made = draw()
     sys.settrace(None)
     return made, ran
 
 
-def noticed(material: Any, key: tuple[str, int], waiting: list[Waiting]) -> set[int]:
+def noticed(lines: Lines, waiting: Sequence[Change], caches: Sequence[Any]) -> set[int]:
     """The places of the mutants that a draw notices."""
     found, start, status = set[int](), 0, 1
     while status:
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
-            os._exit(tried(material, key, waiting, start, writing))
+            os._exit(tried(lines, waiting, caches, start, writing))
         os.close(writing)
         with os.fdopen(reading) as answers:
             places = [*map(int, answers.read().split())]
@@ -149,37 +160,104 @@ def noticed(material: Any, key: tuple[str, int], waiting: list[Waiting]) -> set[
     return found
 
 
-def tried(material: Any, key: tuple[str, int], waiting: list[Waiting], start: int, writing: int) -> int:
+def tried(lines: Lines, waiting: Sequence[Change], caches: Sequence[Any], start: int, writing: int) -> int:
     """Try the mutants from a place on; 1 if one has left something, so that the others need another process."""
-    files = {one.function.__code__.co_filename for one in waiting}
-    wanted, ran = reached(lambda: drawn(material, *key), files)
+    draw = partial(drawn, lines, caches)
+    files = {function.__code__.co_filename for one in waiting for function, _ in one.pairs}
+    wanted, ran = reached(draw, files)
     chosen = [
-        (place, one.function, one.code)
+        (place, one)
         for place, one in enumerate(waiting)
-        if place >= start and any((one.function.__code__.co_filename, line) in ran for line in one.lines)
+        if place >= start and any((one.pairs[0][1].co_filename, line) in ran for line in one.lines)
     ]
     before = time.process_time()
-    if not chosen or drawn(material, *key) != wanted or wanted == [LateError.__name__]:
+    if not chosen or draw() != wanted or wanted == [LateError.__name__]:
         return 0
     if time.process_time() - before > LONGEST:
         return 0
-    for place, function, code in chosen:
-        own = function.__code__
+    for place, one in chosen:
+        own = [(function, function.__code__) for function, _ in one.pairs]
         os.write(writing, b"%d " % place)
-        function.__code__ = code
-        differs = drawn(material, *key) != wanted
-        function.__code__ = own
+        exchange(one.pairs)
+        differs = draw() != wanted
+        exchange(own)
         if differs:
             os.write(writing, b"%d " % place)
-            if drawn(material, *key) != wanted:
+            if draw() != wanted:
                 return 1
     return 0
+
+
+def exchange(pairs: Iterable[tuple[FunctionType, CodeType]]) -> None:
+    """Give functions other code."""
+    for function, code in pairs:
+        function.__code__ = code
+
+
+class Material(NamedTuple):
+    """What is drawn.
+
+    Attributes:
+        names: of what is drawn.
+        lines: the lines of a name and a number.
+        kept: the numbers that are kept, by name.
+        keep: keeps more numbers.
+        before: the lines of what is recorded besides, which may notice a mutant first.
+    """
+
+    names: list[str]
+    lines: Callable[[str, int], list[str]]
+    kept: dict[str, list[int]]
+    keep: Callable[[Mapping[str, Iterable[int]]], None]
+    before: Iterable[Lines]
+
+
+def of_records(name: str, beside: Sequence[str], rooms: tuple[str, ...]) -> Material:
+    """A material of the record of draws; the kept draws of those ``beside`` come first."""
+    from tests.helpers import draws
+
+    before = [
+        partial(draws.MATERIALS[other].lines, of, number)
+        for other in beside
+        for of, numbers in draws.chosen(other).items()
+        if other not in CALLS or of.startswith(rooms)
+        for number in numbers
+    ]
+    one = draws.MATERIALS[name]
+    return Material([*one.names()], one.lines, draws.chosen(name), partial(keep, draws, name), before)
+
+
+def of_steps(isa: str) -> Material:
+    """The material of the record of steps for an instruction set."""
+    os.environ["ONEDNN_MAX_CPU_ISA"] = isa
+    from compiler import test_recorded_steps as steps
+    from helpers import compiler_calls, drawn_steps
+
+    os.environ.update(steps.SETTINGS)
+    steps.vector_products.core_cache = lambda: 1 << 20
+    names = [f"called {name}" for name in compiler_calls.functions()]
+    lines = partial(drawn_steps.lines, steps.lines_of)
+    graphs = (one for name in steps.CHOSEN[isa] if name not in steps.WHOLE for _, one in steps.units(name))
+    forms = (
+        partial(lines, f"{how} {kind}", number)
+        for how, count in steps.FORMS[isa].items()
+        for kind in drawn_steps.REWRITTEN
+        for number in range(count)
+    )
+    before = islice(chain(forms, graphs), 0, None, SHARE)
+    return Material(names, lines, drawn_steps.chosen(isa), partial(keep, drawn_steps, isa), before)
+
+
+def keep(module: Any, name: str, more: Mapping[str, Iterable[int]]) -> None:
+    """Keep more numbers of a material, beside those that others have kept meanwhile."""
+    kept = module.chosen(name)
+    module.choose(name, {**kept, **{one: sorted({*kept.get(one, ()), *numbers}) for one, numbers in more.items()}})
 
 
 def main() -> None:
     """Choose, and write the numbers that are kept."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.choose", description=__doc__.partition("\n")[0])
-    parser.add_argument("material")
+    parser.add_argument("material", help="such as called, or AVX2: the record of steps for this instruction set")
     parser.add_argument("modules", nargs="+", help="such as lowering/bags.py")
     parser.add_argument("--numbers", type=int, default=40, help="that are tried of each name")
     parser.add_argument("--names", nargs="+", help="that are drawn; by default all")
@@ -187,32 +265,36 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0, help="after which it keeps what it has")
     given, start = parser.parse_args(), time.monotonic()
     sys.path.insert(0, str(PACKAGE.parent / "tests"))
-    from tests.helpers import draws
-
     signal.signal(signal.SIGPROF, late)
-    kept = draws.chosen(given.material)
-    names = [name for name in draws.MATERIALS[given.material].names() if name in (given.names or [name])]
-    if given.material in CALLS:
-        places = tuple(f"{one.removesuffix('.py').replace('/', '.')}." for one in given.modules)
-        names = [name for name in names if name.startswith(places)]
-    waiting = [one for name in given.modules for one in mutated_codes(name)]
-    count = len(waiting)
-    beside = {key: draws.chosen(key) for key in given.beside} | {given.material: kept}
-    known = [(key, name, number) for key, chosen in beside.items() for name in chosen for number in chosen[name]]
+    modules = [*map(module_name, given.modules)]
+    places = tuple(f"{name.removeprefix('onegraph.')}." for name in modules)
     rooms = tuple(f"{one.partition('/')[0]}." for one in given.modules)
-    keys = [(key, name, number) for key, name, number in known if key not in CALLS or name.startswith(rooms)]
-    every = [(given.material, name, number) for number in range(given.numbers) for name in names]
-    keys += [key for key in every if key not in known]
-    for done, (key, name, number) in enumerate(keys):
+    is_of_steps = given.material in STEPS
+    material = of_steps(given.material) if is_of_steps else of_records(given.material, given.beside, rooms)
+    names = [name for name in material.names if name in (given.names or [name])]
+    if given.material in CALLS:
+        names = [name for name in names if name.removeprefix("called ").startswith(places)]
+    waiting = [one for path in given.modules for one in changes_of(path)]
+    own = [vars(importlib.import_module(name)).values() for name in modules]
+    count, caches = len(waiting), [one for each in own for one in each if hasattr(one, "cache_clear")]
+    kept: dict[str, set[int]] = {}
+    known = [(name, number) for name in names for number in material.kept.get(name, ())]
+    new = [(name, number) for number in range(given.numbers) for name in names if (name, number) not in known]
+    draws: Iterable[tuple[Lines, Any]] = chain(
+        ((lines, None) for lines in material.before),
+        ((partial(material.lines, *key), None) for key in known),
+        ((partial(material.lines, *key), key) for key in new),
+    )
+    for done, (lines, key) in enumerate(draws):
         if not waiting or time.monotonic() - start > given.seconds:
-            print(f"ends after {done} of {len(keys)} draws")
+            print(f"ends after {done} draws")
             break
-        places_noticed = noticed(draws.MATERIALS[key], (name, number), waiting)
-        waiting = [one for index, one in enumerate(waiting) if index not in places_noticed]
-        if places_noticed and (key, name, number) not in known:
-            kept[name] = sorted([*kept.get(name, ()), number])
-    draws.choose(given.material, kept)
-    print(*(f"alive {mutant.name}" for mutant, *_ in waiting), sep="\n")
+        found = noticed(lines, waiting, caches)
+        waiting = [one for place, one in enumerate(waiting) if place not in found]
+        if found and key is not None:
+            kept.setdefault(key[0], set()).add(key[1])
+    material.keep(kept)
+    print(*(f"alive {one.mutant.name}" for one in waiting), sep="\n")
     print(f"{count - len(waiting)} of {count} mutants noticed")
 
 

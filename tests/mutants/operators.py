@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -98,30 +100,33 @@ def mutated(source: str, mutant: Mutant) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def mutated_in_turn(source: str, given: Iterable[Mutant]) -> Iterator[tuple[Mutant, ast.Module]]:
-    """Mutants with the tree of their module: one tree, which has the change of a mutant until the next one."""
-    tree = ast.parse(source)
-    nodes, places = [*ast.walk(tree)], dict[int, tuple[ast.AST, str, int | None]]()
-    for parent in nodes:
-        for name, value in ast.iter_fields(parent):
-            for index, part in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                places[id(part)] = parent, name, index
-    for mutant in given:
+class Changeable:
+    """The tree of a module, in which the change of one mutant at a time is made."""
+
+    def __init__(self, source: str) -> None:
+        self.tree = ast.parse(source)
+        self._nodes = [*ast.walk(self.tree)]
+        self._statements = {id(node): number for number, one in enumerate(self.tree.body) for node in ast.walk(one)}
+        self._places: dict[int, tuple[Any, Any]] = {}
+        for parent in self._nodes:
+            for name, value in ast.iter_fields(parent):
+                self._places[id(value)] = vars(parent), name
+                if isinstance(value, list):
+                    self._places.update((id(part), (value, index)) for index, part in enumerate(value))
+
+    @contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[int]:
+        """A block in which the tree has the change; gives the number of the statement of the module with it."""
         number, index = mutant.place
-        node = nodes[number]
-        _, new = [*_changes(node)][index]
-        _put(places[id(node)], ast.fix_missing_locations(ast.copy_location(new, node)))
-        yield mutant, tree
-        _put(places[id(node)], node)
-
-
-def _put(place: tuple[ast.AST, str, int | None], node: ast.AST) -> None:
-    """Put a node at its place in a tree."""
-    parent, name, index = place
-    if index is None:
-        setattr(parent, name, node)
-    else:
-        getattr(parent, name)[index] = node
+        node = self._nodes[number]
+        statement = self._statements[id(node)]
+        holder, key = self._places[id(node)]
+        holder[key] = ast.copy_location([*_changes(node)][index][1], node)
+        ast.fix_missing_locations(self.tree.body[statement])
+        try:
+            yield statement
+        finally:
+            holder[key] = node
 
 
 def _unread(node: ast.AST) -> Iterator[ast.AST]:
