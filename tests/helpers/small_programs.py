@@ -14,24 +14,31 @@ import onegraph as og
 from onegraph.builder.chosen_outputs import returning
 from onegraph.builder.operators import OPS, op_of
 from onegraph.builder.stubs import stub
-from onegraph.faults import slow_strides
+from onegraph.faults import slow_strides, strided_ops
 from onegraph.faults.api import API
 from onegraph.faults.catalogue import EVERY_FAULT
+from onegraph.faults.constant_inputs import variables
 from onegraph.faults.cpus import EVERY_ISA
-from onegraph.faults.layouts import LAYOUTS, PARTITIONS
+from onegraph.faults.execution import SCRATCH_OF_THE_THREAD
+from onegraph.faults.layouts import LAYOUTS, PARTITIONS, wrong_layout
 from onegraph.faults.leaks import has_tiles, leaks_pairs
 from onegraph.faults.operands import rows_together, steps_to_fast
 from onegraph.faults.ops.convolution_gradients import runs_of
+from onegraph.faults.performance import SLOW_WEIGHTS, MatMulUse, reference_kernel, slow_alone
+from onegraph.faults.precision import better_in_f32
+from onegraph.faults.use import Laid
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST
 from onegraph.opset.errata.page import spans
 from onegraph.opset.schema import Call, TensorType
+from onegraph.testing.random_graph import random_graph
 from onegraph.transform.rebuild import Change, rebuild
 from onegraph.transform.stages import stages
 from tests.lowering.test_recorded_graphs import lines_of, outcome
 
-from .fault_subjects import OF_SINGLE_OPS, fused
+from .fault_subjects import OF_SINGLE_OPS, calls, fused, wired
 from .fault_subjects import graph_of as graph_of_example
+from .recorded import digest
 
 PROGRAMS: dict[str, Callable[[], object]] = {}
 ROWS, ONES = np.ones((2, 3), np.float32), np.ones(3, np.float32)
@@ -637,3 +644,60 @@ def _stages_of_sizes_that_are_no_constants() -> str:
     graph.output("y", made)
     parts = stages(graph)
     return f"{[op.kind for op in parts.heads]} {parts.first} {[*parts.needed]}" if parts else "one"
+
+
+def laid_in(order: Any, shape: Any, gap: int) -> tuple[int, ...]:
+    """Strides of a tensor whose axes are in this order in memory, with a gap behind the innermost or none."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis], step = step, (step * max(shape[axis], 1) + gap)
+        gap = 0
+    return tuple(strides)
+
+
+@program
+def _faults_of_layouts() -> str:
+    """What is wrong with tensors whose axes lie in any order in memory, with gaps or none."""
+    from tests.faults.test_fault_conditions import verdict
+
+    shapes: list[Any] = [(64, 64), (1, 2048), (32, 1, 33), (1, 1, 2), (2, 32, 24, 24), (5,)]
+    places = []
+    for shape in shapes:
+        orders = [*permutations(range(len(shape)))]
+        places += [(shape, laid_in(order, shape, 0)) for order in orders[:: len(shape) // 2 or 1]]
+        places += [(shape, laid_in(order, shape, 3)) for order in orders[1::5]]
+    made = [verdict(one.when, place) for one in slow_strides.TENSORS for place in places]
+    for fault in (*LAYOUTS, *PARTITIONS, *slow_strides.FAULTS, *strided_ops.FAULTS):
+        kinds = {min(fault.ops), max(fault.ops), *(fault.ops & {"Dequantize", "MaxPool"})}
+        for (shape, strides), kind in product(places, sorted(kinds)):
+            for is_read, form, more in product((True, False), ("NCX", "NXC"), ("MatMul", "MaxPool", "ReLU")):
+                attrs = {"data_format": form, "zps": (3 * is_read,), "axis": -1}
+                laid = Laid(kind, len(shape), shape, strides, is_read, frozenset([kind, more]), attrs)
+                made.append(verdict(fault.when, laid))
+                if more == "ReLU" and form == "NXC":
+                    made.append(verdict(lambda one: wrong_layout(one, (3, 2, 0)), laid))
+    return f"{len(made)} {digest(made)}"
+
+
+@program
+def _first_faults_of_ops() -> str:
+    """What functions say that ask several faults, of the examples of faults."""
+    asked, made = (slow_alone, reference_kernel, better_in_f32), []
+    for fault in OF_SINGLE_OPS:
+        for example in fault.examples:
+            for call in calls(graph_of_example(example.build)):
+                made += [f"{one(call, (3, 2, 0))} {one(call, (3, 13, 0))}" for one in asked]
+    for kinds in (("Add",), ("Add", "Add"), ("Add", "ReLU"), ("MatMul", "Add"), ("Convolution",), ("ReLU", "ReLU"), ()):
+        made.append(str(SCRATCH_OF_THE_THREAD.when(kinds)))
+    for rows, columns, turned, constant, wide in product(
+        (0, 1, 15, 16, 17, 255, 256, 257, 512, 513), (8, 2**14, 2**14 + 1), *((False, True),) * 3
+    ):
+        for batch, other in (((), ()), ((2,), (2,)), ((2,), ()), ((2, 2), (2, 2))):
+            ends = (*batch, rows, 64), (*other, *((columns, 64) if turned else (64, columns)))
+            made.append(str(SLOW_WEIGHTS.when(MatMulUse(*ends, turned, constant, wide))))
+    for number in range(40):
+        nodes = [node for node in wired(random_graph(number, 6)) if node.inputs and node.outputs]
+        made.append(
+            f"{sorted(variables(nodes, set()))} {sorted(variables(nodes, {node.inputs[0].id for node in nodes}))}"
+        )
+    return digest(made)
