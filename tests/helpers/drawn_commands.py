@@ -322,7 +322,7 @@ COMMANDS = (
         "view g.json -o p.htm",
     ),
     *("view g.json --no-compile", "view g.json -o g.json", "view m.onnx --json", "show g.json --no-compile"),
-    *("run nothing.json", "run d", "show g.json --op-kind 0:undef", "verify - --bare", "run g.json --no-fallback"),
+    *("run nothing.json", "run d", "show g.json --op-kind 0:undef", "verify d --bare", "run g.json --no-fallback"),
 )
 
 
