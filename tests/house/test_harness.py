@@ -576,6 +576,10 @@ def test_harness_can_include_harnesses(tmp_path):
     path.write_text("--batch=harness_x")
     with pytest.raises(og.FormatError, match="at most 8 levels"):
         read_harness(path)
+    for level in range(8):
+        (tmp_path / "inputs" / f"level_{level}").write_text(f"--batch=level_{level + 1}")
+    (tmp_path / "inputs" / "level_8").write_text("--case=chain.json")
+    assert len(read_harness(tmp_path / "inputs" / "level_0")) == 1
 
 
 @pytest.mark.parametrize(
@@ -584,6 +588,7 @@ def test_harness_can_include_harnesses(tmp_path):
         ("case.json", "expected options"),
         ("--mb=two --case=chain.json", "expected --mb=N"),
         ("--batch=absent", "a harness file"),
+        ("--mb=2 \\", "expected options"),
     ],
 )
 def test_rejects_invalid_harness_files(text, message, tmp_path):
