@@ -1,6 +1,7 @@
 """The corpus of the fuzzers in tests/fuzz, and what they consist of; ``make fuzz`` runs them for any time."""
 
 import difflib
+import importlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import draws
 
-from tests.fuzz import compare, corpus, grow, one_input, oss_fuzz
+from tests.fuzz import compare, corpus, differ, grow, one_input, oss_fuzz
 from tests.fuzz.choices import Choices, Numbers, changed_choices
 from tests.fuzz.differ import WAYS, check
 from tests.fuzz.recipe import build, reproducer
@@ -54,6 +55,18 @@ def test_the_corpus_is_small_and_has_each_kind():
         assert 9 < len(paths) <= corpus.DOZENS, kind
         assert sum(path.stat().st_size for path in paths) <= corpus.MOST
     assert sum(path.stat().st_size for paths in kept.values() for path in paths) < 200_000
+
+
+def test_every_fuzzer_is_in_the_table():
+    found = {(kind.module, kind.entry) for kind in corpus.KINDS.values()}
+    for path in (ROOT / "tests" / "fuzz").glob("*.py"):
+        text = path.read_text()
+        if re.search(r"^DRAWN = ", text, re.MULTILINE):
+            module = importlib.import_module(f"tests.fuzz.{path.stem}")
+            assert {entry for name, entry in found if name == path.stem} == {*module.DRAWN}, path.stem
+        elif re.search(r"^def replay\(", text, re.MULTILINE):
+            assert (path.stem, "") in found
+    assert {*differ.RECIPES} <= {*corpus.KINDS}
 
 
 def test_the_fewest_inputs_reach_all_branches():
