@@ -2,7 +2,8 @@
 
 A pass decides by many conditions whether it takes some ops, and the numbers are right where it does not. So a child
 process lowers graphs for AVX2, or for AVX-512 with bf16, and one thread, and the record has digests of their steps: of
-the graphs of plans.json, of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these.
+the graphs of plans.json, of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these;
+and of what the functions of the compiler make of arguments of their types.
 Nothing is compiled. Run as a script, this file writes the record anew; with names of materials, it prints their steps.
 """
 
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from itertools import product as combinations
 from pathlib import Path
@@ -324,9 +326,9 @@ def trained():
 
 
 def fixed():
-    """Graphs that other tests have compiled, with a constant in the place of an input."""
+    """Half of the graphs that other tests have compiled, with a constant in the place of an input."""
     for number, (kind, graph, _) in enumerate(kept_graphs()):
-        if graph.inputs:
+        if graph.inputs and number % 2:
             name = [*graph.inputs][number % len(graph.inputs)]
             with suppress(OneGraphError):
                 yield kind, graph.with_constants({name: random_inputs(graph, seed=number)[name]})
@@ -335,7 +337,7 @@ def fixed():
 MATERIAL = {
     make.__name__: make for make in (planned, attended, taken, summed, in_codes, cases, drawn, trained, fixed, opened)
 }
-NEAR_OF = {"cases": 1, "summed": 0, "opened": 1, "fixed": 0}  # NEAR for the others
+NEAR_OF = {"cases": 1, "summed": 0, "opened": 1, "fixed": 0, "planned": 2}  # NEAR for the others
 WAYS = {
     "summed": 1,
     "fixed": 1,
@@ -346,26 +348,34 @@ WAYS = {
 }  # to lower a graph; 2 for the others
 
 
+WHOLE = "questions", "forms", "newer"  # materials whose graphs depend on answers
+
+
+def units(name):
+    """What makes the lines of a material, with its kind."""
+    if name in WHOLE:
+        for kind, lines in globals()[name]():
+            yield kind, partial(list, lines)
+    elif name == "chosen":
+        for kind, number in drawn_steps.graphs(os.environ["ONEDNN_MAX_CPU_ISA"]):
+            yield ".".join(kind.split(".")[:3]), partial(drawn_steps.lines, lines_of, kind, number)
+    else:
+        first = {"opens": True} if name == opened.__name__ else {}
+        for number, (kind, graph) in enumerate(MATERIAL[name]()):
+            beside = Random(f"{kind} {number}")
+            second = {} if first else OPTIONS[number % len(OPTIONS)]
+            for options in (first, second, {"opens": True})[: WAYS.get(name, 2)]:
+                yield kind, partial(lines_of, graph, **options)
+            for other in near(graph, beside, NEAR_OF.get(name, NEAR), number if first else 0):
+                yield kind, partial(lines_of, other, **first)
+
+
 def made(name):
     """The lines of a material, by kind."""
     vector_products.core_cache = lambda: 1 << 20  # another one on each machine
     lines = {}
-    if name in (questions.__name__, forms.__name__, newer.__name__):
-        for kind, found in globals()[name]():
-            lines.setdefault(kind, []).extend(found)
-        return lines
-    if name == "chosen":
-        for kind, number in drawn_steps.graphs(os.environ["ONEDNN_MAX_CPU_ISA"]):
-            lines.setdefault(kind, []).extend(drawn_steps.lines(lines_of, kind, number))
-        return lines
-    first = {"opens": True} if name == opened.__name__ else {}
-    for number, (kind, graph) in enumerate(MATERIAL[name]()):
-        beside = Random(f"{kind} {number}")
-        second = {} if first else OPTIONS[number % len(OPTIONS)]
-        for options in (first, second, {"opens": True})[: WAYS.get(name, 2)]:
-            lines.setdefault(kind, []).extend(lines_of(graph, **options))
-        for other in near(graph, beside, NEAR_OF.get(name, NEAR), number if first else 0):
-            lines[kind] += lines_of(other, **first)
+    for kind, unit in units(name):
+        lines.setdefault(kind, []).extend(unit())
     return lines
 
 

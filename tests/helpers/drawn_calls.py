@@ -104,6 +104,8 @@ class World:
         function: that is called.
     """
 
+    types: dict[str, Any] | None = None  # that annotations name, and modules do not import
+
     def __init__(self, drawn: Random, function: Callable[..., Any]) -> None:
         self.drawn, self.module, self.name = drawn, function.__module__, ""
         self.kinds = kinds_of(function)
@@ -377,7 +379,7 @@ class World:
         """A record, of fields by their types."""
         if depth > MOST or not inspect.isclass(kind) or not kind.__module__.startswith("onegraph"):
             raise UnknownTypeError(str(kind))
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, localns=self.types)
         if not (issubclass(kind, tuple) or hasattr(kind, "__dataclass_fields__")):
             raise UnknownTypeError(str(kind))
         fields_of = kind._fields if issubclass(kind, tuple) else [*kind.__dataclass_fields__]
@@ -480,10 +482,10 @@ def can_call(function: Callable[..., Any]) -> bool:
     return True
 
 
-def called_with(function: Callable[..., Any], world: World) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of a function."""
-    hints, places, names = typing.get_type_hints(function), [], {}
-    for name, parameter in inspect.signature(function).parameters.items():
+def called_with(function: Callable[..., Any], world: World, skipped: int = 0) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments of a function, without the first ones if some are skipped."""
+    hints, places, names = typing.get_type_hints(function, localns=world.types), [], {}
+    for name, parameter in [*inspect.signature(function).parameters.items()][skipped:]:
         if parameter.default is not parameter.empty and world.flag(0.35):
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -1,13 +1,14 @@
 """Graphs drawn by number for the record of steps: those of its materials with some changes, and options for each.
 
 The numbers that are kept stand in tests/recorded/chosen_steps.txt, by instruction set and by what is drawn: those that
-decide conditions of the compiler which no other graph of a record decides.
+decide conditions of the compiler which no other graph of a record decides. Calls of functions of the compiler stand
+there too, which :mod:`compiler_calls` draws.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -60,6 +61,13 @@ def chosen(isa: str) -> dict[str, list[int]]:
         if whole.partition(": ")[0] == isa:
             found[whole.partition(": ")[2]] = [*map(int, numbers.split())]
     return found
+
+
+def choose(isa: str, kept: Mapping[str, Iterable[int]]) -> None:
+    """Keep other numbers for an instruction set."""
+    lines = [line for line in CHOSEN.read_text().splitlines() if line.partition(": ")[0] != isa]
+    lines += [f"{isa}: {name}: {' '.join(map(str, numbers))}" for name, numbers in kept.items()]
+    CHOSEN.write_text("".join(f"{line}\n" for line in sorted(lines)))
 
 
 class Copy:
@@ -401,6 +409,10 @@ def lines(steps_of: Callable[..., list[str]], name: str, number: int) -> list[st
     drawn = Random(f"{name} {number}")
     try:
         how, _, kind = name.partition(" ")
+        if how == "called":
+            from . import compiler_calls
+
+            return compiler_calls.lines(kind, number)
         if how in FORMS:
             call = use_of(kind, drawn)
             call = ranked(call, drawn) if how == "ranked" and call is not None else call

@@ -25,7 +25,7 @@ from pathlib import Path
 from . import changed, native
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
-from .stages import OF_CHILDREN, STAGES, files_named
+from .stages import OF_CHILDREN, STAGES, files_named, folder
 
 ROOT = PACKAGE.parent
 BUILD = ROOT / "build" / "mutants"
@@ -67,7 +67,7 @@ def chosen_mutants(stage: str, module: str | None) -> list[Mutant]:
     """The mutants of a stage, without the equivalent ones."""
     known = json.loads(EQUIVALENT.read_text())
     found = []
-    for path in sorted((PACKAGE / stage).glob("*.py" if stage == "." else "**/*.py")):
+    for path in sorted((PACKAGE / folder(stage)).glob("*.py" if stage == "." else "**/*.py")):
         name = str(path.relative_to(PACKAGE))
         if module is None or path.stem == module:
             found += [mutant for mutant in mutants(name, path.read_text()) if mutant.key not in known]
@@ -79,7 +79,7 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
     path = BUILD / f"{'package' if stage == '.' else stage}.json"
     if anew or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / stage), "MUTANTS_RECORD": str(path)}
+        environment = {**os.environ, "MUTANTS_STAGE": str(PACKAGE / folder(stage)), "MUTANTS_RECORD": str(path)}
         tests = [str(path) for name in STAGES[stage] for path in files_named(name)]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.contexts", "-p", "no:xdist", *tests]
         done = subprocess.run(command, cwd=ROOT, env=environment)
@@ -91,7 +91,8 @@ def recorded(stage: str, *, anew: bool) -> dict[str, dict[str, object]]:
 
 def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) -> str:
     """What the tests that run the line of a mutant say."""
-    lines: dict[str, list[str]] = record["lines"].get(str(Path(mutant.module).relative_to(stage)), {})  # type: ignore[attr-defined]
+    name = str(Path(mutant.module).relative_to(folder(stage)))
+    lines: dict[str, list[str]] = record["lines"].get(name, {})  # type: ignore[attr-defined]
     tests = running(mutant, lines)
     first, found = spread(tests), SURVIVED if tests else "not run"
     others = OF_CHILDREN.get(stage, ()) if lines else STAGES[stage]  # a module may only make records as it is imported

@@ -308,6 +308,17 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_serialize",
         "test_errors",
     ),
+    "binding": (
+        "test_native",
+        "test_capi",
+        "test_watch",
+        "test_disk_cache",
+        "test_small_parts",
+        "test_missing_library",
+        "test_untried_version",
+        "test_kept_state",
+        "test_threads",
+    ),
     "capi": (
         "test_recorded_draws",
         "test_capi",
@@ -428,6 +439,11 @@ NATIVE_REST = (
     "test_ops_normalization",
     "test_onnx_table",
 )
+
+
+def folder(stage: str) -> str:
+    """The folder of a stage in the package; the stage native is the C++ code."""
+    return "native" if stage == "binding" else stage
 
 
 def files_named(name: str) -> list[Path]:
