@@ -52,7 +52,7 @@ from onegraph.opset.convolution_geometry import SIDES, ConvolutionGeometry, conv
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.schema import Call
 
-from . import drawn_steps
+from . import drawn_steps, draws  # noqa: F401  # the materials of draws need it in front of them
 from .drawn_calls import UnknownTypeError, World, called_with, told
 from .drawn_plans import partition_of
 from .graphs import graph_of_case
