@@ -12,7 +12,7 @@ from tests.mutants import changed, native
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
-from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named
+from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named, folder
 
 pytestmark = pytest.mark.sources
 
@@ -148,7 +148,7 @@ def test_lines_within_expressions_of_modules_and_of_defaults_have_tests():
 
 def test_stages_name_rooms_and_tests():
     for stage, tests in STAGES.items():
-        assert (PACKAGE / stage).is_dir()
+        assert (PACKAGE / folder(stage)).is_dir()
         assert all(len(files_named(name)) == 1 for name in (*tests, *OF_CHILDREN.get(stage, ()))), stage
 
 
