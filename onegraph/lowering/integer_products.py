@@ -141,7 +141,8 @@ def _part(emit: Emitter, src: Value, weights: IntegerWeights, src_zero: Value | 
         sums = product.src_sums(emit, src, point, weights.codes)
         zeros = weights.zeros.astype(np.float32)
         product_part = binary(emit, "Subtract", product_part, multiply(emit, sums, product.by_column(zeros)))
-    if src_zero is not None and not is_inside:
+    if not is_inside:
+        assert src_zero is not None
         sums = product.weight_sums(weights.numbers(product.columns)).astype(np.float32)
         product_part = binary(emit, "Subtract", product_part, multiply(emit, _by_row(emit, src_zero), sums))
     return product_part
@@ -166,13 +167,11 @@ def _by_row(emit: Emitter, zero: Value) -> Value:
 
 def _exact_parts(weights: IntegerWeights, product: Product) -> list[tuple[int, int]]:
     """Ranges of the depth, over each of which f32 holds all terms of the product exactly."""
-    operands = [weights.codes.astype(np.int64), weights.numbers(product.columns)]
+    operands, rank = [weights.codes.astype(np.int64), weights.numbers(product.columns)], weights.codes.ndim
     if weights.zeros is not None:
-        operands.append(
-            np.broadcast_to(np.abs(_along(weights.zeros, operands[0].ndim, product.columns)), operands[0].shape)
-        )
-    axes = product.columns % operands[0].ndim, product.depth[1] % operands[0].ndim
-    summed = tuple([axis for axis in range(operands[0].ndim) if axis not in axes])
+        operands.append(np.broadcast_to(np.abs(_along(weights.zeros, rank, product.columns)), weights.codes.shape))
+    axes = product.columns % rank, product.depth[1] % rank
+    summed = tuple([axis for axis in range(rank) if axis not in axes])
     # Positive and negative numbers by depth and column: src has no negative ones, or none larger than 128.
     sides = [side.sum(summed) for codes in operands for side in (np.maximum(codes, 0), np.maximum(-codes, 0))]
     sizes = np.stack([side if axes[0] > axes[1] else side.T for side in sides], -1) * MOST
@@ -271,7 +270,7 @@ def _of_vectors(emit: Emitter, src: Value, weights: Value, src_zero: Value | Non
     rows = src if len(left) > 1 else reshape(emit, src, numbers(1, -1))
     columns = weights if len(right) > 1 else reshape(emit, weights, numbers(-1, 1))
     sums = integer_matmul(emit, rows, columns, src_zero, zero)
-    batch, ends = max(left[:-2], right[:-2], key=len), [*(left[-2:-1] if len(left) > 1 else ()), *right[-1:]]
+    batch, ends = max(left[:-2], right[:-2], key=len), [*left[-2:-1], *right[-1:]]
     ends = ends if len(right) > 1 else ends[:-1]
     return reshape(emit, sums, numbers(*batch, *ends))
 
@@ -301,7 +300,7 @@ def integer_convolution(
     def sums_of_weights(numbers: Array) -> Array:
         taps = numbers.sum(1)
         if not is_padded:
-            return np.asarray(taps.reshape(len(taps), -1).sum(1).reshape(-1, *[1] * len(kernel)))
+            return np.asarray(taps.reshape(len(taps), -1).sum(1).reshape(len(taps), *[1] * len(kernel)))
         dims = spatial(src)
         if dims is None:
             raise Unsettled("the windows beyond the ends depend on unknown dims")

@@ -49,6 +49,7 @@ class Chain:
             lambda: self.graph.op("TypeCast", [end], dtype=self.one(og.f32, og.bf16)),
             lambda: [emit.op("Slice", [end, *map(np.array, ([0], [1], [self.one(0, 1)]))]), end],
             lambda: emit.op("ArgMax", [end], {"axis": 0, "keep_dims": True}, edition=HOST),
+            lambda: emit.op("CumProd", [end], {"axis": 0}, edition=HOST),
             lambda: self.graph.op("LayerNorm", [end], {"use_affine": False, "keep_stats": True}),
         ]
         try:
