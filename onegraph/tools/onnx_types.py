@@ -59,13 +59,12 @@ def inputs_of(model: onnx.ModelProto) -> list[ModelInput] | None:
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph, and those in the attributes of its nodes."""
+    """A graph, and those in the attributes of its nodes; an attribute of another type has an empty one."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             for inner in [attribute.g, *attribute.graphs]:
-                if inner.node or inner.output:
-                    yield from graphs_of(inner)
+                yield from graphs_of(inner)
 
 
 def rounds(model: onnx.ModelProto) -> bool:
@@ -106,7 +105,7 @@ def _retype_nodes(nodes: Any, types: Mapping[int, int]) -> None:
 
 def _retype_type(type_proto: onnx.TypeProto, types: Mapping[int, int]) -> None:
     for field in ("tensor_type", "sparse_tensor_type"):
-        if type_proto.HasField(field) and getattr(type_proto, field).elem_type in types:
+        if getattr(type_proto, field).elem_type in types:
             getattr(type_proto, field).elem_type = types[getattr(type_proto, field).elem_type]
     for field in ("sequence_type", "optional_type"):
         if type_proto.HasField(field):

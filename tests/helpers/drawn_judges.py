@@ -62,7 +62,8 @@ def some_arrays(drawn: Random, ports: Any) -> dict[str, Any]:
     found = {}
     for port in ports:
         shape = tuple(dim if type(dim) is int else drawn.choice((1, 2, 5)) for dim in port.dims or ())
-        kind = drawn.choice((np.float32, np.float16, np.float64, np.int64, np.int8, np.uint8, bool))
+        kinds: Any = (np.float32, np.float16, np.float64, np.int64, np.int8, np.uint8, bool, og.bf16.numpy)
+        kind = drawn.choice(kinds)
         found[port.name] = (np.arange(int(np.prod(shape))).reshape(shape) - 2).astype(kind)
     return {name: array for name, array in found.items() if drawn.random() < 0.7}
 
