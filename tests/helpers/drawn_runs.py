@@ -132,6 +132,12 @@ def folded(drawn: Random) -> object:
     if drawn.random() < 0.3:
         norm = [np.full(4, number, F32) for number in (2, 1, 3, 0.75)]
         y = graph.batch_norm_inference(graph.relu(y), *norm, epsilon=0.25, data_format="NXC")
+    if drawn.random() < 0.5:
+        weights: Any = graph.constant(np.ones((2, 2, 4, 4), F32))
+        weights = drawn.choice((weights, graph.relu(weights), graph.input("w", "f32", (2, 2, 4, 4))))
+        parts: list[Any] = [np.full(4, number, F32) for number in (2, 1, 3, 0.75)]
+        y = graph.convolution(y, weights, weights_format="XIO", pads_end=1)
+        y = graph.batch_norm_inference(y, *parts, epsilon=0.25, data_format="NXC")
     graph.output("y", y)
     made = folded_norms.folded_norms(graph)
     return "\n".join([*map(folded_norms.own_name, made.ops), *recorded.lines_of(made)])
