@@ -23,14 +23,21 @@ from onegraph.faults.execution import SCRATCH_OF_THE_THREAD
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS, wrong_layout
 from onegraph.faults.leaks import has_tiles, leaks_pairs
 from onegraph.faults.operands import rows_together, steps_to_fast
+from onegraph.faults.ops.convolution import ends_behind_source
+from onegraph.faults.ops.convolution import misses_source as windows_miss
 from onegraph.faults.ops.convolution_gradients import runs_of
+from onegraph.faults.ops.pooling import in_padding_alone, leaves_elements, steps_over
+from onegraph.faults.ops.spanned_source import in_no_window, spans_source
+from onegraph.faults.ops.windows import differs_undilated, leaves_gaps, misses_source
 from onegraph.faults.performance import SLOW_WEIGHTS, MatMulUse, reference_kernel, slow_alone
 from onegraph.faults.precision import better_in_f32
 from onegraph.faults.use import Laid
+from onegraph.opset.convolution_geometry import convolution_geometry
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST
 from onegraph.opset.errata.page import spans
 from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.window import AxisWindow
 from onegraph.testing.random_graph import random_graph
 from onegraph.transform.rebuild import Change, rebuild
 from onegraph.transform.stages import stages
@@ -700,4 +707,34 @@ def _first_faults_of_ops() -> str:
         made.append(
             f"{sorted(variables(nodes, set()))} {sorted(variables(nodes, {node.inputs[0].id for node in nodes}))}"
         )
+    return digest(made)
+
+
+@program
+def _windows_along_an_axis() -> str:
+    """Which windows miss the source, span it or leave parts of it, of all small ones."""
+    from tests.faults.test_fault_conditions import verdict
+
+    made, of_calls = [], (windows_miss, ends_behind_source, spans_source)
+    parts = product((1, 2, 3), (1, 2, 3), (1, 2, 5), (0, 1, 2, 4), (0, 2), (1, 2, 3, 4, 6, 7))
+    for number, (kernel, stride, dilation, begin, end, size) in enumerate(parts):
+        window = AxisWindow(kernel, stride, dilation, begin, end)
+        count = window.forward(size)
+        made += [f"{one(window, size, count)}" for one in (misses_source, leaves_gaps, steps_over)]
+        if number % 4:
+            continue
+        known: list[Any] = [(1, 3, size, 2), (2, kernel, 2, 2)]
+        if number % 20 == 8:  # one of both, the size or the window, or neither is known
+            places = (((1, 3, None, 2), known[1]), (known[0], (2, None, 2, 2)), (None, None), (None, known[1]))
+            known = [*places[number % 7 % 4]]
+        attrs = {"strides": (1, stride), "dilations": (1, dilation), "pads_begin": (0, begin), "pads_end": (0, end)}
+        attrs |= {"data_format": "NXC"}
+        ends = [TensorType(DataType.f32, dims) for dims in known]
+        image = Call(BASE["Convolution"], {**attrs, "weights_format": "XIO"}, ends, 1, [DataType.f32])
+        turned = Call(BASE["ConvTranspose"], {**attrs, "weights_format": "XOI"}, ends, 1, [DataType.f32])
+        pool = Call(BASE["MaxPool"], {**attrs, "kernel": (2, kernel)}, ends[:1], 1, [DataType.f32])
+        made += [verdict(one, call) for one in of_calls for call in (image, turned)]
+        if (geometry := convolution_geometry(image)) is not None:
+            made.append(f"{differs_undilated(geometry, 1)}")
+        made += [verdict(in_no_window, turned), verdict(leaves_elements, pool), verdict(in_padding_alone, pool)]
     return digest(made)

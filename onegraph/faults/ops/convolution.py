@@ -10,7 +10,7 @@ from ...opset.convolution_geometry import SIDES, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
-from ...opset.window import SHAPE_SOURCE
+from ...opset.window import SHAPE_SOURCE, AxisWindow
 from ..fault import LIBRARY, NEVER, UNSAFE, Faults, never
 from .windows import IMAGE, NCX, POOL, ROW, differs_undilated
 from .windows import POOLS as POOLS
@@ -33,32 +33,43 @@ def misses_source(call: Call) -> bool:
         return False
     for axis, (size, count) in enumerate(zip(geometry.wide, geometry.forward(), strict=True)):
         window = geometry.window(axis)
-        if window is None or size is None or count is None:
+        if count is None:
             continue
+        assert window is not None
+        assert size is not None
         last = (count - 1) * window.stride - window.begin
         if window.begin >= window.extent or last >= size or (window.dilation > size and window.begin > 0):
             return True
     return False
 
 
+def _last_windows(call: Call) -> tuple[AxisWindow, int, int] | None:
+    """The windows of a convolution along its last axis, the size of the source there, and how many there are."""
+    geometry = convolution_geometry(call)
+    count = None if geometry is None else geometry.forward()[-1]
+    if geometry is None or count is None:
+        return None
+    assert geometry.wide is not None
+    window, size = geometry.window(-1), geometry.wide[-1]
+    assert window is not None
+    assert size is not None
+    return window, size, count
+
+
 def ends_behind_source(call: Call) -> bool:
     """Whether the last windows of a convolution along its last axis lie behind the source."""
-    geometry = convolution_geometry(call)
-    window = geometry.window(-1) if geometry is not None else None
-    if geometry is None or geometry.wide is None or window is None:
+    if (found := _last_windows(call)) is None:
         return False
-    count, size = geometry.forward()[-1], geometry.wide[-1]
-    return count is not None and size is not None and (count - 1) * window.stride - window.begin >= size
+    window, size, count = found
+    return (count - 1) * window.stride - window.begin >= size
 
 
 def unread_as_padded(call: Call) -> bool:
     """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
-    geometry = convolution_geometry(call)
-    window = geometry.window(-1) if geometry is not None else None
-    if geometry is None or geometry.wide is None or window is None or window.begin == 0:
+    if (found := _last_windows(call)) is None:
         return False
-    count, size = geometry.forward()[-1], geometry.wide[-1]
-    return count is not None and size is not None and (count - 1) * window.stride + window.extent == size
+    window, size, count = found
+    return window.begin != 0 and (count - 1) * window.stride + window.extent == size
 
 
 # Groups, dilations, pads ---------------------------------------------------------------------------------------------

@@ -54,13 +54,11 @@ def differs_undilated(geometry: ConvolutionGeometry, axis: int) -> bool:
 def misses_source(window: AxisWindow, size: int, count: int) -> bool:
     """Whether one of ``count`` windows has no element in a source of ``size`` elements."""
     last = (count - 1) * window.stride - window.begin
-    if count < 1 or last >= size:
-        return count > 0
-    if window.begin > (window.kernel - 1) * window.dilation:  # the first window ends before the source
+    if last >= size or window.begin > (window.kernel - 1) * window.dilation:  # the first window ends before the source
         return True
     # Windows that begin before the source reach it at this place, which repeats after as many windows as the dilation.
-    starts = range(-window.begin, min(0, last + 1), window.stride)[: window.dilation]
-    return window.dilation > size and any(start % window.dilation >= size for start in starts)
+    starts = range(-window.begin, last + 1, window.stride)[: window.dilation]
+    return any(start % window.dilation >= size for start in starts)
 
 
 def leaves_gaps(window: AxisWindow, size: int, count: int) -> bool:
@@ -68,8 +66,8 @@ def leaves_gaps(window: AxisWindow, size: int, count: int) -> bool:
     first: dict[int, list[int]] = {}  # where each element of the first window is, by its distance in strides
     for place in range(-window.begin, window.extent - window.begin, window.dilation):
         first.setdefault(place % window.stride, []).append(place)
-    if count < 1 or len([rest for rest in first if rest < size]) < min(window.stride, size):
-        return size > 0
+    if len([rest for rest in first if rest < size]) < min(window.stride, size):
+        return True
     for rest, places in first.items():
         covered = rest  # the first place at this distance that no element has covered so far
         for place in places:
