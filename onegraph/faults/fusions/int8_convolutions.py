@@ -108,8 +108,10 @@ def _is_signed(use: Use) -> bool:
 
 def _padding(window: AxisWindow | None, size: int | None, count: int | None) -> bool:
     """Whether windows along an axis reach before or behind the source."""
-    if window is None or size is None or count is None:
+    if count is None:
         return False
+    assert window is not None
+    assert size is not None
     return window.begin > 0 or (count - 1) * window.stride - window.begin + window.extent > size
 
 
