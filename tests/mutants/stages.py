@@ -145,6 +145,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_depthwise",
         "test_product_weights",
         "test_label_gradients",
+        "test_threads",
     ),
     "lowering": (
         "test_recorded_graphs",
