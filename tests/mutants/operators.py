@@ -66,11 +66,11 @@ class Mutant:
 
 def mutants(module: str, source: str) -> list[Mutant]:
     """All mutants of a module."""
-    tree = ast.parse(source)
-    skipped = {id(node) for top in ast.walk(tree) for part in _unread(top) for node in ast.walk(part)}
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    nodes = [*ast.walk(ast.parse(source))]
+    skipped = {id(node) for top in nodes for part in _unread(top) for node in ast.walk(part)}
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     lines, alike, made = source.splitlines(), Counter[str](), []
-    for number, node in enumerate(ast.walk(tree)):
+    for number, node in enumerate(nodes):
         for index, (change, _) in enumerate(() if id(node) in skipped else _changes(node)):
             line: int = node.lineno  # type: ignore[attr-defined]
             around = [one for one in functions if one.lineno <= line <= (one.end_lineno or 0)]
@@ -169,11 +169,11 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.Compare(left=ast.Call(func=ast.Attribute(attr="random")), ops=[ast.Lt()]):
             return  # a random number is never equal to another one
         case ast.Compare(ops=[operator, *_]) if type(operator) in COMPARISONS:
-            new = copy.deepcopy(node)
-            new.ops[0] = COMPARISONS[type(operator)]()
+            new = copy.copy(node)
+            new.ops = [COMPARISONS[type(operator)](), *node.ops[1:]]
             yield f"{type(operator).__name__} becomes {type(new.ops[0]).__name__}", new
         case ast.BoolOp(op=operator, values=values):
-            new = copy.deepcopy(node)
+            new = copy.copy(node)
             new.op = ast.Or() if isinstance(operator, ast.And) else ast.And()
             yield f"{type(operator).__name__} becomes {type(new.op).__name__}", new
             for index in range(len(values)):
@@ -182,7 +182,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield "not is dropped", operand
         case ast.BinOp(op=operator, left=left) if type(operator) in ARITHMETIC and not _is_text(left):
-            new = copy.deepcopy(node)
+            new = copy.copy(node)
             new.op = ARITHMETIC[type(operator)]()
             yield f"{type(operator).__name__} becomes {type(new.op).__name__}", new
         case ast.Constant(value=bool(value)):
@@ -192,7 +192,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.IfExp(test=test, body=body, orelse=other) if not _is_condition(test):
             yield "branches are exchanged", ast.IfExp(test, other, body)
         case ast.If(test=test) if not _is_condition(test):
-            new = copy.deepcopy(node)
+            new = copy.copy(node)
             new.test = ast.UnaryOp(ast.Not(), new.test)
             yield "condition is turned", new
         case ast.Expr(value=ast.Call() as call):
