@@ -46,7 +46,7 @@ def test_numbers_are_those_of_the_file(kind, tmp_path):
     data = blocks_of(kind, 24, 512)
     weights = written(tmp_path / "x.gguf", {"w": (data, kind)})
     wanted = gguf.dequantize(data, TYPES[kind])
-    assert weights.formats() == {"w": kind}
+    assert (weights.formats(), len(weights), [*weights]) == ({"w": kind}, 1, ["w"])
     found = weights["w"]
     assert (found.name, found.format, found.shape) == ("w", kind, (24, 512))
     # A code takes 4 or 8 bits, and a scale or zero point those of f32.
