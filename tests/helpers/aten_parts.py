@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.graph import Graph
 from onegraph.lowering.emitter import Emitter
 from tests.helpers import aten_calls, aten_passes
@@ -399,6 +400,19 @@ def _listed(value: Any) -> Any:
     return [("list", *[one]) and one for one in value] if type(value) in (list, tuple) else [value]
 
 
+class Power(own.sympy_stand_in.Pow):
+    """A power with any exponent."""
+
+    def __init__(self, *ends: Any) -> None:
+        super().__init__({ends: 1})
+        self.ends = ends
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The base and the exponent."""
+        return self.ends
+
+
 def stated(front: Any) -> Iterator[str]:
     """How dims give sizes."""
     module = front["stated_sizes"]
@@ -451,11 +465,15 @@ def stated(front: Any) -> Iterator[str]:
         known = {own.sympy_stand_in.Symbol("s0"): 7, own.sympy_stand_in.Symbol("s1"): 4}
         yield f"{text} {outcome(module.value_of, expression, known)} {outcome(module.value_of, expression, {})}"
         yield outcome(module.value_of, expression, {**known, parsed("s0*s1"): 100, parsed("s0"): 5})
+    first, sizes = parsed("s0"), OpenSizes([7, 4]).symbols
+    for exponent, value in (*((parsed(str(number)), 7) for number in (0, 1, 2)), (parsed("0-1"), 7), (parsed("s1"), 7)):
+        known = {first: value, own.sympy_stand_in.Symbol("s1"): sizes[1]}
+        yield outcome(module.value_of, Power(first, exponent), known)
 
 
 def own_sizes(values: Sequence[int] | None) -> Any:
     """Open sizes of these values."""
-    return aten_calls.OpenSizes(values).symbols if values else ()
+    return OpenSizes(values).symbols if values else ()
 
 
 def _with_numbers(text: str, numbers: dict[str, float], parsed: Any) -> Any:

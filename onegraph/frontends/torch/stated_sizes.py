@@ -49,14 +49,16 @@ def value_of(expression: Any, known: Mapping[Any, Any]) -> Any:
         if product in known:
             return known[product] * int(factor)
     operands = [value_of(argument, known) for argument in expression.args]
-    if isinstance(expression, sympy.Pow) and type(operands[1]) is int and operands[1] >= 0:
+    if isinstance(expression, sympy.Pow):
+        if type(operands[1]) is not int or operands[1] < 0:
+            raise NoParametersError(f"a size is {expression}")
         operands = [operands[0]] * operands[1]
     if isinstance(expression, (sympy.Mul, sympy.Pow, sympy.Add)):
         result = 0 if isinstance(expression, sympy.Add) else 1
         for operand in operands:
             result = result + operand if isinstance(expression, sympy.Add) else result * operand
         return result
-    if type(expression) in EXPRESSIONS and operands:
+    if type(expression) in EXPRESSIONS:
         return EXPRESSIONS[type(expression)](*operands)
     raise NoParametersError(f"a size is {expression}")
 
