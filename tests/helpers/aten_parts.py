@@ -13,7 +13,7 @@ import numpy as np
 from onegraph._util.size_symbols import OpenSizes
 from onegraph.graph import Graph
 from onegraph.lowering.emitter import Emitter
-from tests.helpers import aten_calls, aten_passes
+from tests.helpers import aten_passes
 from tests.helpers import torch_stand_in as own
 from tests.helpers.aten_borders import BORDERS
 from tests.helpers.aten_judge import judged
@@ -983,6 +983,27 @@ CALLED: tuple[tuple[Any, ...], ...] = (
                 (2, 1, -1, [2], 2),
                 (None, None, None, [4], 2),
             ),
+        )
+    ],
+    *[
+        (f"aten.{name}.default", [source], ["n0", *places], result, [[], [0]])
+        for name, source, places, result in (
+            ("_adaptive_avg_pool2d", [1, 2, 4, 6], [[2, 3]], [1, 2, 2, 3]),
+            ("_adaptive_avg_pool2d", [2, 4, 6], [[2, 3]], [2, 2, 3]),
+            ("_adaptive_avg_pool2d", [1, 2, 5, 6], [[2, 4]], [1, 2, 2, 4]),
+            ("_adaptive_avg_pool2d", [1, 2, 5, 6], [[1, 1]], [1, 2, 1, 1]),
+            ("_adaptive_avg_pool3d", [1, 2, 4, 4, 6], [[2, 2, 3]], [1, 2, 2, 2, 3]),
+            ("adaptive_avg_pool1d", [2, 6], [[3]], [2, 3]),
+            ("avg_pool2d", [1, 2, 5, 6], [[2, 2], [2, 2], [0, 0], True], [1, 2, 3, 3]),
+            ("avg_pool2d", [1, 2, 5, 6], [[3, 3], [2, 2], [1, 1], False, False], [1, 2, 3, 3]),
+            ("avg_pool2d", [2, 5, 6], [[3, 3], [2, 2], [1, 1], False, True, 4], [2, 3, 3]),
+            ("avg_pool2d", [2, 5, 6], [[2, 3]], [2, 2, 2]),
+            ("avg_pool1d", [2, 6], [[2], [2], [1], False, True], [2, 4]),
+            ("avg_pool3d", [1, 2, 4, 4, 4], [[2, 2, 2], [2, 2, 2]], [1, 2, 2, 2, 2]),
+            ("im2col", [1, 2, 4, 4], [[2, 2], [1, 1], [0, 0], [2, 2]], [1, 8, 4]),
+            ("im2col", [2, 4, 4], [[2, 2], [1, 1], [1, 0], [1, 1]], [8, 15]),
+            ("col2im", [1, 8, 4], [[4, 4], [2, 2], [1, 1], [0, 0], [2, 2]], [1, 2, 4, 4]),
+            ("col2im", [8, 4], [[4, 4], [2, 2], [1, 1], [0, 0], [2, 2]], [2, 4, 4]),
         )
     ],
     *[
