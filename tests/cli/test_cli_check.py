@@ -516,3 +516,9 @@ def test_lines_of_places_in_json(path, line):
     text = '{\n"a": "x{[\\"",\n"b": [\n-1.5e3,\n{\n"c": null}]}'
     assert line_of(text, path) == line
     assert pointer(("a/b", 0, "c~")) == "/a~1b/0/c~0"
+
+
+def test_findings_name_no_library_that_is_not_given(tmp_path):
+    (tmp_path / "op.json").write_text('{"op": "SoftMax", "attrs": {"axis": 9}, "inputs": [["f32", [2, 3]]]}')
+    done = CliRunner().invoke(cli, ["check", str(tmp_path / "op.json"), "--format", "json"])
+    assert [one["library"] for one in json.loads(done.stdout)] == [""]
