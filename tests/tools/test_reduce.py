@@ -326,3 +326,10 @@ def test_writes_code_atomically(tmp_path, monkeypatch):
     done = CliRunner().invoke(cli, ["reduce", str(tmp_path / "g.json"), *options])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "small.py").read_text() == json.loads(done.output)["python"]
+
+
+def test_an_op_between_two_that_stay_is_removed():
+    graph = og.Graph()
+    graph.output("y", graph.tanh(graph.exp(graph.abs(graph.input("x", og.f32, (2,))))))
+    small = reduce(graph, lambda one: {"Abs", "Tanh"} <= {op.kind for op in one.ops})
+    assert [op.kind for op in small.ops] == ["Abs", "Tanh"]
