@@ -20,7 +20,7 @@ from .kinds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS, FOUND = ROOT / "tests" / "corpus", ROOT / "build" / "corpus"
 LARGEST = 6000  # bytes of an input
-MOST, DOZENS = 60_000, 40  # bytes and number of all inputs of a kind in tests/corpus
+MOST, DOZENS = 60_000, 80  # bytes and number of all inputs of a kind in tests/corpus
 
 
 def inputs(kind: str, *folders: Path) -> list[Path]:
