@@ -129,7 +129,7 @@ class _Calibration:
         while place < len(self.graph.ops):
             op = self.graph.ops[place]
             results = run_op(op, [self.values[tensor.id] for tensor in op.inputs], rounded=False)
-            for tensor, wide in zip(op.outputs, results, strict=False):
+            for tensor, wide in zip(op.outputs, results, strict=True):
                 self.values[tensor.id] = narrow(wide, tensor.dtype)
                 self.knobs[tensor.id] = self._union(op, self.knobs, PROPORTIONAL.get(base_of(schema_of(op)).kind, ()))
             again = self._changed(op, results) if self.tries[place] < TRIES else None
@@ -143,7 +143,7 @@ class _Calibration:
 
     def _changed(self, op: Op, results: Sequence[Array]) -> int | None:
         """Change an input if a result is out of range; returns the first op that reads it."""
-        for tensor, wide in zip(op.outputs, results, strict=False):
+        for tensor, wide in zip(op.outputs, results, strict=True):
             if wide.dtype.kind != "f" or not wide.size:
                 continue
             if np.isnan(wide).any():
@@ -214,7 +214,9 @@ def _ranges(graph: Graph) -> dict[int, RmsRange]:
                 asked = _levels(op)
             elif kind == "Clamp":
                 low, high = op.attrs.get("min"), op.attrs.get("max")
-                if isinstance(low, float) and isinstance(high, float) and 0 < high - low < inf:
+                assert isinstance(low, float)
+                assert isinstance(high, float)
+                if 0 < high - low < inf:
                     size = high - low
                     asked = RmsRange(size / 16, size, size / 2)
             if asked is not None:

@@ -244,8 +244,9 @@ def _reduces(op: Op, axes: tuple[int, ...]) -> bool:
 
 
 def _fits(shape: list[int | None], target: tuple[int | None, ...]) -> bool:
-    pairs = zip(shape, target, strict=False)
-    return len(shape) == len(target) and all(a is None or b is None or a == b for a, b in pairs)
+    return len(shape) == len(target) and all(
+        a is None or b is None or a == b for a, b in zip(shape, target, strict=True)
+    )
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import onegraph as og
 from onegraph.opset.dtypes import OF_NUMPY, DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, base_of, edition
 from onegraph.reference.run import run_op
+from onegraph.testing.calibrated_inputs import calibrated_inputs
 from onegraph.testing.random_graph import random_graph
-from onegraph.testing.random_inputs import random_inputs
+from onegraph.testing.random_inputs import DOMAINS, random_inputs
 from onegraph.testing.recipes import Draw, recipe
 from onegraph.testing.tolerance import EPSILONS, compare, disturbed, inexact, lowered, summed
 from tests.lowering import test_recorded_graphs as recorded
@@ -120,6 +121,46 @@ def drawn_graph(drawn: Random) -> str:
     count = drawn.choice((1, 1, 2, 5, 12, drawn.choice((0, 1, -1, 1.5, "3", True, None))))
     graph = random_graph(drawn.randrange(2**16), count, dtypes=types, kinds=kinds, edition=words)
     return "\n".join(recorded.lines_of(graph))
+
+
+# Ops whose results saturate, overflow, leave a domain or keep the size of their inputs.
+SIZED = ("Quantize", "Dequantize", "MatMul", "Exp", "Add", "Multiply", "Clamp", "ReduceSum", "Divide", "SoftMax", "Log")
+SIZED = (*SIZED, "Sqrt", "Pow", "Subtract", "ReLU", "BiasAdd", "Select", "TypeCast", "Square", "Convolution", "Elu")
+
+
+def calibrated_graph(drawn: Random) -> str:
+    """Inputs for which the results of a chain of ops have the right size."""
+    kinds = [*drawn.sample(SIZED, 4), *(("Quantize", "Dequantize") if drawn.random() < 0.4 else ("Exp", "Multiply"))]
+    types = ("f32", drawn.choice(("s8", "u8", "f16", "bf16")))
+    graph = random_graph(drawn.randrange(2**16), drawn.choice((2, 4, 6)), dtypes=types, kinds=[*dict.fromkeys(kinds)])
+    arrays = calibrated_inputs(graph, drawn.randrange(3))
+    return "\n".join(f"{name} {numbers_of(array)}" for name, array in arrays.items())
+
+
+# Ops with inputs of a domain of their own, or with inputs that give a shape.
+LIMITED = (*DOMAINS, "Pow", "SigmoidBackward", "TanhBackward", "EluBackward", "Dequantize", "ReduceMax", "ReduceSum")
+LIMITED = (*LIMITED, "DynamicTranspose", "DynamicReshape", "Index", "Interpolate", "ConvolutionBackwardData", "Add")
+
+
+def inputs_of_op(drawn: Random) -> str:
+    """Inputs of an op, among them those that give a shape."""
+    words = drawn.choice(("onednn-3.13", "legacy-1"))
+    kind = drawn.choice([one for one in LIMITED if one in edition(words).schemas])
+    types = ("f32", drawn.choice(("s8", "u8", "f16")))
+    (op,) = random_graph(drawn.randrange(2**16), 1, dtypes=types, kinds=[kind], edition=words).ops
+    graph, ends = og.Graph(words), []
+    for place, end in enumerate(op.inputs):
+        if end.value is not None and drawn.random() < 0.4:
+            ends.append(graph.constant(end.value, dtype=end.dtype))
+            continue
+        ends.append(graph.input(f"x{place}", end.dtype, end.shape))
+        if end.dtype is DataType.f32 and drawn.random() < 0.3:
+            ends[-1] = graph.op("Reshape", [ends[-1], np.array(end.shape)], edition=HOST) if end.shape else ends[-1]
+            ends[-1] = graph.op("Sqrt", [ends[-1]]) if drawn.random() < 0.5 else ends[-1]
+    made = graph.op(op.kind, ends, op.attrs, dtype=op.outputs[0].dtype if op.outputs else None)
+    for place, one in enumerate(made if isinstance(made, tuple) else (made,)):
+        graph.output(f"y{place}", one)
+    return "\n".join(f"{name} {numbers_of(one)}" for name, one in random_inputs(graph, drawn.randrange(3)).items())
 
 
 def recipe_of_op(drawn: Random) -> str:
@@ -295,6 +336,8 @@ WAYS = {
     "terms": summed_once,
     "graphs": drawn_graph,
     "recipes": recipe_of_op,
+    "sizes": calibrated_graph,
+    "inputs": inputs_of_op,
 }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import onegraph as og
 from onegraph import errors
+from onegraph.testing.mutations import _values
 
 from .small_programs import program
 
@@ -108,3 +109,27 @@ def _meant_names() -> str:
         except AttributeError as error:
             lines.append(str(error))
     return "\n".join([*lines, str([name for name in dir(og) if not name.startswith("__")])])
+
+
+@program
+def _changed_attributes() -> str:
+    window = {"strides": [1, 2], "pads_begin": [0, 1], "pads_end": [2, 3], "dilations": [1, 1]}
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", (1, 8, 8, 3)), graph.input("w", "f32", (3, 3, 3, 4))
+    graph.convolution(x, w, **window)
+    graph.max_pool(x, kernel=[2, 3], **{**window, "dilations": [1, 2]})
+    graph.static_transpose(x, order=[0, 2, 3, 1])
+    graph.softmax(x, axis=-1)
+    graph.clamp(x, min=-0.5, max=6.0)
+    graph.reduce_sum(x, axes=[1])
+    graph.quantize(x, scales=[0.5], zps=[3], qtype="per_tensor", dtype="u8")
+    lines = []
+    for op in graph.ops:
+        for name, value in op.attrs.items():
+            lines.append(f"{op.kind} {name} {[*_values(op, name, value)]}")
+    ops = graph.ops
+    for op, value in ((ops[0], ()), (ops[0], (1,)), (ops[0], (1, 2)), (ops[0], (1, 2, 3, 4)), (ops[0], (1.0, 2.0))):
+        lines.append(f"{value} {[*_values(op, 'pads_begin', value)]} {[*_values(op, 'strides', value)]}")
+    for value in (0, 1, 2, 3, -1, 5):
+        lines.append(f"{value} {[*_values(ops[3], 'axis', value)]}")
+    return "\n".join(lines)
