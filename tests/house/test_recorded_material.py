@@ -2,13 +2,21 @@
 
 A change of their makers changes what is tested, and no test of the package fails; nor does one where a default changes
 that all tests state. ``python tests/house/test_recorded_material.py`` writes the record anew.
+
+Bounds that were measured or chosen, and the defaults of all functions and fields, are those of bounds.json: most tests
+name a bound, and do not say what it is.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
+from datetime import timedelta
+from enum import Enum
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -19,6 +27,7 @@ import onegraph as og
 import onegraph.judging.contents
 import onegraph.testing
 import onegraph.training
+from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import EDITIONS
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
@@ -97,5 +106,85 @@ def test_material_of_tests_is_the_recorded_one(name):
     assert MATERIAL[name]() == kept(KEPT)[name]
 
 
+BOUNDS = KEPT.with_name("bounds.json")
+# Modules that are made, or need PyTorch, and names of what the machine or the library decides.
+OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
+OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE"])
+PLAIN = (bool, int, float, timedelta)
+
+
+def plain(value):
+    """A text of numbers, flags, and collections that have some; None for other values."""
+    if type(value) in PLAIN:
+        return repr(value)
+    if isinstance(value, Enum) or type(value) in (str, type(None)):
+        return str(value)
+    if type(value) in (tuple, list, set, frozenset):
+        parts = [*map(plain, value)]
+        return None if None in parts or not parts else str(parts if isinstance(value, (tuple, list)) else sorted(parts))
+    if type(value) is dict:
+        parts = [*map(plain, value.items())]
+        return None if None in parts or not parts else str(sorted(parts))
+    return None
+
+
+def numbers_in(label, values):
+    """What names and values say, without single words, which tests would miss at once."""
+    for name, value in values.items():
+        text = None if isinstance(value, (str, Enum, type(None))) else plain(value)
+        if text is not None and not name.startswith(("__", "_fields")) and name not in OF_MACHINE:
+            yield f"{label}{name} = {text}"
+
+
+def bounds_of(module):
+    """The constants of a module, and the defaults of its functions, methods and fields."""
+    yield from numbers_in("", {name: value for name, value in vars(module).items() if name.isupper()})
+    for name, made in vars(module).items():
+        if getattr(made, "__module__", "") != module.__name__ or not hasattr(made, "__qualname__"):
+            continue
+        yield from defaults_of(f"{name} ", inspect.unwrap(made) if callable(made) else made)
+        if inspect.isclass(made):
+            yield from numbers_in(f"{name}.", vars(made))
+            yield from numbers_in(f"{name} ", getattr(made, "_field_defaults", {}))
+            fields = vars(made).get("__dataclass_fields__", {})
+            yield from numbers_in(f"{name} ", {key: one.default for key, one in fields.items()})
+            if rules := vars(made).get("__dataclass_params__"):
+                yield f"{name} {rules.frozen} {rules.eq} {'__slots__' in vars(made)}"
+            for key, one in vars(made).items():
+                yield from defaults_of(f"{name}.{key} ", getattr(one, "__func__", one))
+
+
+def defaults_of(label, function):
+    if isinstance(function, FunctionType):
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        given = function.__defaults__ or ()
+        yield from numbers_in(label, dict(zip(names[len(names) - len(given) :], given, strict=True)))
+        yield from numbers_in(label, function.__kwdefaults__ or {})
+
+
+def bounds():
+    """The digest of each module that can be imported and has some."""
+    found = {}
+    for one in pkgutil.walk_packages(og.__path__, "onegraph.", onerror=lambda name: None):
+        if one.name.startswith(OTHERS_THAN) or one.name.endswith("__main__"):
+            continue
+        try:
+            module = importlib.import_module(one.name)
+        except ImportError:  # of a package that is not installed
+            continue
+        if lines := sorted(bounds_of(module)):
+            found[one.name.removeprefix("onegraph.")] = digest(lines)[:8]
+    return found
+
+
+@pytest.mark.library
+@pytest.mark.skipif(VERSION[:2] != (3, 2), reason="the record is of oneDNN 3.2")
+def test_bounds_and_defaults_are_the_recorded_ones():
+    found, recorded = bounds(), kept(BOUNDS)
+    assert {name: one for name, one in found.items() if recorded.get(name) != one} == {}
+    assert recorded.keys() - found.keys() <= {name for name in recorded if name.startswith(("frontends", "onnx"))}
+
+
 if __name__ == "__main__":
+    keep(BOUNDS, bounds())
     keep(KEPT, {name: make() for name, make in MATERIAL.items()})

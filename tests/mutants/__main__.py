@@ -25,7 +25,7 @@ from pathlib import Path
 from . import changed, native
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
-from .stages import OF_CHILDREN, STAGES, files_named, folder
+from .stages import OF_CHILDREN, OF_CONSTANTS, STAGES, files_named, folder
 
 ROOT = PACKAGE.parent
 BUILD = ROOT / "build" / "mutants"
@@ -96,6 +96,7 @@ def verdict(mutant: Mutant, stage: str, record: dict[str, dict[str, object]]) ->
     tests = running(mutant, lines)
     first, found = spread(tests), SURVIVED if tests else "not run"
     others = OF_CHILDREN.get(stage, ()) if lines else STAGES[stage]  # a module may only make records as it is imported
+    others = others if mutant.line in mutant.body else (*OF_CONSTANTS, *others)
     beside = [str(path) for name in others for path in files_named(name)]
     for chosen in (first, beside, [test for test in tests if test not in first][:REST]):
         if chosen and found in (SURVIVED, "not run"):

@@ -393,6 +393,8 @@ OF_CHILDREN = {
     "compiler": ("test_recorded_steps", "test_recorded_plans"),
     "runtime": ("test_disk_cache", "test_warm_start", "test_recorded_plans"),
 }
+# Files of tests that import all modules, and compare what stands outside of functions, and defaults.
+OF_CONSTANTS = ("test_recorded_material",)
 # The files of tests of C++ files that register no kernel, by their names. The tests of a kernel are those that list it.
 NATIVE = {
     "allocator": ("test_executable", "test_native", "test_threads", "test_stress"),
