@@ -24,7 +24,7 @@ from .draws import material
 
 SIDE = 4
 KINDS = ("MatMul", "MatMul", "ReLU", "Add", "Subtract", "Divide", "SoftMax", "Tanh", "Multiply", "Sin", "StaticReshape")
-CODED = ("MatMul", "Add", "Quantize", "Dequantize", "Dequantize", "StaticTranspose", "ReLU", "AvgPool")
+CODED = ("MatMul", "MatMul", "Add", "Quantize", "Dequantize", "Dequantize", "StaticTranspose", "ReLU", "AvgPool")
 SETS = {"floats": KINDS, "codes": CODED, "narrow": (*KINDS, "TypeCast"), "mixed": (*KINDS, *CODED)}
 EXECUTORS = ("oneDNN", "oneDNN", "kernel", "kernel", "host", "reference", "view", "copy", "constant")
 REASONS = (
@@ -64,7 +64,7 @@ def step(drawn: Random, graph: og.Graph, kind: str, values: list[LogicalTensor])
     if kind in ("MatMul", "Add", "Subtract", "Divide", "Multiply"):
         return graph.op(kind, [first, second])
     if kind == "StaticReshape":
-        return graph.op(kind, [first], {"shape": [1, SIDE, SIDE, 1], "special_zero": False})
+        return graph.op(kind, [first], {"shape": [1, SIDE, SIDE, SIDE], "special_zero": False})
     if kind == "StaticTranspose":
         return graph.op(kind, [first], {"order": [0, 2, 1, 3]})
     if kind == "TypeCast":
@@ -81,7 +81,7 @@ def step(drawn: Random, graph: og.Graph, kind: str, values: list[LogicalTensor])
 
 def chain(name: str, drawn: Random) -> og.Graph:
     graph = og.Graph()
-    shape = (1, SIDE, SIDE, 1)
+    shape = (1, SIDE, SIDE, SIDE)
     values: list[LogicalTensor] = [graph.input("x", drawn.choice(("f32", "f32", "bf16")), shape)]
     values.append(graph.input("codes", "s8", shape) if name in ("codes", "mixed") else values[0])
     for _ in range(drawn.choice((2, 3, 5, 8))):
@@ -161,8 +161,8 @@ def said(name: str, drawn: Random) -> str:
         stack.enter_context(patch.object(apart, "Joining", lambda *_: answers))
         edges = apart.edges_of(graph, partitions, options, Answers)
         fused = [str(one) for one in unfused(partitions)]
-    times = {one.index: drawn.choice((1e-6, 3e-5, 2e-3)) for one in partitions if drawn.random() < 0.8}
+    times = {one.index: drawn.choice((1e-7, 1e-6, 3e-5, 2e-3)) for one in partitions if drawn.random() < 0.8}
     peaks = Peaks(2, 1e9, {"f32": 1e9, "bf16": 2e9}) if drawn.random() < 0.7 else None
     whole = explained("oneDNN", graph, partitions, times, peaks, edges)
     texts = [str(one.to_dict()) for one in edges]
-    return "\n".join([*texts, str(whole), whole._repr_html_(), *fused])
+    return "\n".join([*texts, str(whole), str(whole.to_dict()), whole._repr_html_(), *fused])
