@@ -111,6 +111,36 @@ def test_shape_of_weights_is_a_vector_beside_permuted_weights():
     assert len(found.permutations) == 2
 
 
+UNRANKED = ("f32", None)
+IN_XIO = {"data_format": "NCX", "weights_format": "IOX"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "order"),
+    [
+        ("ConvTransposeBackwardWeights", {"weights_shape": (4, 2, 3, 3)}, (), (1, 0, 2, 3)),
+        ("ConvTransposeBackwardWeights", {}, (), None),
+        ("ConvTranspose", WINDOW, [UNRANKED, UNRANKED, ("f32", (2,))], (1, 0, 2, 3)),
+        ("ConvTranspose", {}, [UNRANKED, UNRANKED, ("f32", (2,))], None),
+        ("ConvTranspose", {}, [UNRANKED, UNRANKED, None], None),
+        ("ConvTranspose", {}, [("f32", (1, 4, 5)), UNRANKED], (1, 0, 2)),
+    ],
+)
+def test_axes_are_permuted_where_something_says_their_number(kind, attrs, inputs, order):
+    found = translate(kind, {**IN_XIO, **attrs}, inputs, source=BASE_EDITION, target="legacy-1")
+    assert [*found.permutations.values()] == ([order] if order else [])
+    assert bool(found.lost) is (order is None)
+
+
+def test_inputs_that_the_base_op_lacks_stay_within_an_edition():
+    ends = [("f32", (1, 4, 4, 2)), ("f32", (1, 2, 2, 2)), ("s32", (1, 2, 2, 2))]
+    attrs = {**WINDOW, "strides": [2, 2], "kernel": [2, 2]}
+    found = translate("MaxPoolBackprop", attrs, ends, source="legacy-1", target="legacy-1")
+    assert [(str(dtype), shape) for dtype, shape in found.inputs] == ends
+    lost = translate("MaxPoolBackprop", attrs, ends, source="legacy-1", target=BASE_EDITION)
+    assert (len(lost.inputs), lost.lost) == (2, ("output_forward_indices",))
+
+
 def test_zero_keeps_its_sign():
     found = translate("Clamp", {"min": -0.0, "max": 1.0}, source=BASE_EDITION, target="legacy-1")
     assert str(found.attrs) == "{'min': -0.0, 'max': 1.0}"
