@@ -141,6 +141,7 @@ def test_weights_belong_to_leaves_and_targets(starts, targets, text):
         ([1.0, np.nan], True),
         ([np.nan], True),
         ([np.nan, 1.0], False),
+        ([np.nan, np.nan], False),
         ([1.0, np.nan, np.nan], False),
         ([2.0, 1.0, np.nan], False),
     ],
