@@ -166,3 +166,25 @@ def test_unknown_names_lead_to_other_editions_and_words():
     assert said.other_attribute(BASE["ReLU"], "negative_slope") == ("", "")
     assert said.nearest_of("weigths", ["src", "weights"]) == "did you mean 'weights'?"
     assert said.nearest_of("zzz", ["src", "weights"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ("Concat", 2.0, "inputs[0]: 2.0; expected a tensor of this graph, as g.input"),
+        ("ReLU", [1, 2], "or an array, as np.array(..., np.float32)"),
+        ("ReLU", {1, 2}, "as g.input, g.constant and ops return it"),
+    ],
+)
+def test_first_operands_that_are_no_tensors(kind, value, told):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 3))
+    with pytest.raises(og.OneGraphError) as raised:
+        graph.op(kind, [value, x] if kind == "Concat" else [value], {"axis": 0} if kind == "Concat" else {})
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(("size", "rules"), [(2**30, ["size_limit"]), (2**30 - 1, [])])
+def test_results_have_fewer_elements_than_a_power_of_two(size, rules):
+    found = og.check_op("Add", {}, [("f32", (2**30, 1)), ("f32", (1, size))], edition="onednn-3.13", library="none")
+    assert [one.rule for one in found.errors] == rules
