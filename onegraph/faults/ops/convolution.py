@@ -58,17 +58,17 @@ def _last_windows(call: Call) -> tuple[AxisWindow, int, int] | None:
 
 def ends_behind_source(call: Call) -> bool:
     """Whether the last windows of a convolution along its last axis lie behind the source."""
-    if (found := _last_windows(call)) is None:
+    if (last := _last_windows(call)) is None:
         return False
-    window, size, count = found
+    window, size, count = last
     return (count - 1) * window.stride - window.begin >= size
 
 
 def unread_as_padded(call: Call) -> bool:
     """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
-    if (found := _last_windows(call)) is None:
+    if (last := _last_windows(call)) is None:
         return False
-    window, size, count = found
+    window, size, count = last
     return window.begin != 0 and (count - 1) * window.stride + window.extent == size
 
 
