@@ -343,7 +343,6 @@ WAYS = {
     "fixed": 1,
     "taken": 3,
     "trained": 3,
-    "planned": 3,
     "in_codes": 3,
 }  # to lower a graph; 2 for the others
 
