@@ -192,7 +192,7 @@ def in_edition(
     for index, tensor in enumerate(translated.inputs):
         assert isinstance(tensor, LogicalTensor)
         order = translated.permutations.get(schema.input_port(index).name)
-        if order is not None and tensor.value is not None:
+        if order is not None and tensor.value is not None and tensor.value.ndim == 1:
             tensor = replace(tensor, value=tensor.value[list(order)])
         inputs.append(tensor)
     return dict(translated.attrs), inputs

@@ -194,17 +194,18 @@ GROWN = """
 import sys
 from pathlib import Path
 from tests.fuzz import corpus, grow
-corpus.FOUND = Path(sys.argv[1])
+corpus.FOUND, corpus.CORPUS = Path(sys.argv[1]) / "found", Path(sys.argv[1])  # a corpus of one small file
 grow.grow("files", 1, 40, 1000, True, corpus.FOUND)
 """
 
 
 @pytest.mark.library
 def test_an_input_that_reaches_new_branches_is_kept(tmp_path):
+    corpus.keep("files", min((path.read_bytes() for path in corpus.inputs("files")), key=len), tmp_path)
     command = [sys.executable, "-c", GROWN, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    kept = corpus.inputs("files", tmp_path)
+    kept = corpus.inputs("files", tmp_path / "found")
     assert kept
     assert done.stdout.splitlines().count("@kept") == len(kept)
 

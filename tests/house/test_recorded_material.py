@@ -132,7 +132,7 @@ def numbers_in(label, values):
     """What names and values say, without single words, which tests would miss at once."""
     for name, value in values.items():
         text = None if isinstance(value, (str, Enum, type(None))) else plain(value)
-        if text is not None and not name.startswith(("__", "_fields")) and name not in OF_MACHINE:
+        if text is not None and not name.startswith(("__", "_fields", "_is_protocol")) and name not in OF_MACHINE:
             yield f"{label}{name} = {text}"
 
 
@@ -143,7 +143,9 @@ def bounds_of(module):
         if getattr(made, "__module__", "") != module.__name__ or not hasattr(made, "__qualname__"):
             continue
         yield from defaults_of(f"{name} ", inspect.unwrap(made) if callable(made) else made)
-        if inspect.isclass(made):
+        if inspect.isclass(made) and issubclass(made, Enum):  # whose other names follow from the version of Python
+            yield from numbers_in(f"{name}.", {key: one.value for key, one in made.__members__.items()})
+        elif inspect.isclass(made):
             yield from numbers_in(f"{name}.", vars(made))
             yield from numbers_in(f"{name} ", getattr(made, "_field_defaults", {}))
             fields = vars(made).get("__dataclass_fields__", {})
