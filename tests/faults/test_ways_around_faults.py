@@ -616,7 +616,7 @@ def test_infinite_slopes(kind: str, attrs: dict[str, object], x: list[float], wa
     np.testing.assert_array_equal(graph.compile()(**{name: given[name] for name in graph.inputs}), np.float32(wanted))
 
 
-@pytest.mark.parametrize("fmt", ["NCX", "NXC"])
+@pytest.mark.parametrize("fmt", ["NCX", "NXC"][: draws(1, 2)])
 def test_statistics_of_more_numbers_than_f32_counts(fmt: str) -> None:
     # Of 3 and 5 in turn: mean 4, variance 1; added up one by one in f32 they stand still at 2**26 or before.
     channels, count = (1, 2)[fmt == "NXC"], 2**22 + 2**18
