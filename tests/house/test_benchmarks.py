@@ -1,4 +1,7 @@
-"""Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times."""
+"""Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times.
+
+``make test-long`` runs those that take seconds.
+"""
 
 import json
 import subprocess
@@ -9,6 +12,7 @@ from math import isfinite
 from pathlib import Path
 
 import pytest
+from conftest import LONG
 
 from benchmarks import child, machine, peers, training
 from benchmarks.__main__ import BY_ROW, MODULES, NAMES, all_cases, main
@@ -28,7 +32,10 @@ def any_load(monkeypatch):
     monkeypatch.setattr(machine, "attempts", 1)
 
 
-@pytest.mark.parametrize("name", NAMES)
+SLOW = ("blocks", "build", "busy", "libraries", "onnx", "training")  # which start processes, or take seconds
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if LONG or name not in SLOW])
 def test_quick_form_gives_rows(name, monkeypatch):
     if name == "overhead" and get_num_threads() is None:
         pytest.skip("it sets the number of OpenMP's threads, and the library runs its own")
