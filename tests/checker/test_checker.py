@@ -105,6 +105,11 @@ def test_violation_fields():
     assert str(found) == f"error: [attribute_value] {found.message}"
 
 
+def test_value_of_another_edition_is_said_with_its_meaning():
+    (found,) = og.check_attrs("ConvTranspose", {**WINDOW, "weights_format": "OIX"}, edition="oneapi-1.2")
+    assert found.message.endswith("; onednn-3.2 and later have it as IOX = (in, out / groups, X)")
+
+
 @pytest.mark.parametrize("attrs", [3, "strides", [("strides", 1)], {3: 4}, {b"strides": 1}])
 def test_rejects_attributes_without_string_names(attrs):
     assert rules(og.check_attrs("ReLU", attrs)) in (["attribute_kind"], ["unknown_attribute"])
@@ -125,6 +130,10 @@ def test_rejects_attributes_without_string_names(attrs):
         ([("f32", (1,) * 13)], ["tensor_kind"]),
         (["f32"], ["tensor_kind"]),
         (3, ["tensor_kind"]),
+        ({("f32", (2,)): 0}, ["tensor_kind"]),
+        ({("f32", (2,))}, ["tensor_kind"]),
+        ("f", ["tensor_kind"]),
+        (b"f", ["tensor_kind"]),
         ([("s32", (2,))], ["data_type"]),
     ],
 )
