@@ -71,6 +71,7 @@ def test_the_command_prints_a_row_for_each_combination(invoke):
     [
         (["--size", "x:0"], "expected a dim and its sizes"),
         (["--size", "x:0=a"], "expected a dim and its sizes"),
+        (["--size", "5"], "expected a dim and its sizes"),
         (["--size", "rows=1"], "a size for each unknown dim: 'x:0'"),
         (["--size", "x:0=1", "--size", "x:0=2"], "a dim is given twice"),
         (["--size", "x:0=1", "--fill", "1"], "--fill"),

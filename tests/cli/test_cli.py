@@ -183,6 +183,12 @@ def test_every_command_has_help_json_and_a_module(name):
     assert "--json" in done.output
 
 
+def test_help_says_the_ranges_of_integers_that_have_some():
+    told = CliRunner().invoke(cli, ["random", "--help"]).stdout
+    assert "Seed of all random choices.  [default: 0]" in told
+    assert "Number of ops.  [default: 10; 1<=x<=10000]" in told
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_help_fits_the_terminal(width):
     done = CliRunner().invoke(cli, ["verify", "--help"], terminal_width=width)
