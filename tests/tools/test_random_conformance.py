@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from onegraph.native.library import PATH, VERSION
 from onegraph.opset.editions.registry import BASE, DEFAULT, edition
 from onegraph.tools.conformance import own_edition
 from onegraph.tools.conformance.drawn import filing, findings, run, trials
-from onegraph.tools.conformance.drawn.c_program import c_program, is_small, is_writable
+from onegraph.tools.conformance.drawn.c_program import MANY, RESULTS, c_program, is_small, is_small_result, is_writable
 from onegraph.tools.conformance.drawn.drawing import NOT_DRAWN, draw, pages_to_draw
 from onegraph.tools.conformance.drawn.features import cause
 from onegraph.tools.conformance.drawn.filing import cases_of_report, file_findings
@@ -340,6 +341,14 @@ def test_c_program_agrees_with_the_measurement(kind, tmp_path):
             break
     ended = _compiled(c_program(use, "a use", "cc program.c"), tmp_path)
     assert (ended.returncode, ended.stdout) == (0, ""), use
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"), [(None, True), ([], True), ([MANY // RESULTS - 1, 1], True), ([MANY // RESULTS, 1], False)]
+)
+def test_results_of_few_numbers_are_shown(sizes, small):
+    results = None if sizes is None else [np.zeros(size, np.float32) for size in sizes]
+    assert is_small_result(SimpleNamespace(reference=lambda: results)) == small
 
 
 def test_c_program_of_a_large_use_runs_on_zeros(tmp_path):

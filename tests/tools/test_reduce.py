@@ -21,7 +21,7 @@ from onegraph.cli import cli
 from onegraph.testing.random_graph import random_graph
 from onegraph.tools.failure_probe import Failure, Prober
 from onegraph.tools.python_code import load_python
-from onegraph.tools.reduce import reduce, size
+from onegraph.tools.reduce import _simple, reduce, size
 from onegraph.transform.rebuild import Change, rebuild
 
 
@@ -333,3 +333,17 @@ def test_an_op_between_two_that_stay_is_removed():
     graph.output("y", graph.tanh(graph.exp(graph.abs(graph.input("x", og.f32, (2,))))))
     small = reduce(graph, lambda one: {"Abs", "Tanh"} <= {op.kind for op in one.ops})
     assert [op.kind for op in small.ops] == ["Abs", "Tanh"]
+
+
+@pytest.mark.parametrize(
+    ("value", "simpler"),
+    [
+        ((2, 3), [(0, 0), (1, 1), (0, 3), (1, 3), (2, 0), (2, 1)]),
+        ((0.0, 1.0), [(0.0, 0.0), (1.0, 1.0), (1.0, 1.0), (0.0, 0.0)]),
+        ((), [(), ()]),
+    ],
+)
+def test_lists_get_zeros_and_ones(value, simpler):
+    found = [*_simple(value)]
+    assert found == simpler
+    assert [*map(type, found[0])] == [*map(type, value)]
