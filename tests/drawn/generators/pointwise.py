@@ -28,7 +28,9 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def sigmoid(x: Array) -> Array:
-    return 0.5 + 0.5 * np.tanh(0.5 * x)
+    """Also of numbers far below 0, whose tanh is -1; below -87 a power of the kernel is no normal number, and 0."""
+    power = np.exp(-np.abs(x))
+    return np.where(x < -87, 0, np.where(x >= 0, 1, power) / (1 + power))
 
 
 def gelu_slope(x: Array) -> Array:
