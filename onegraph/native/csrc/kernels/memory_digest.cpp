@@ -104,7 +104,8 @@ Long reduced(unsigned __int128 value) {
 
 Digest digest(const void *memory, std::size_t size) {
     const Keys &key = keys();
-    const auto function = cpu_has_avx512() ? hash_avx512 : cpu_has_avx2() ? hash_avx2 : hash_portable;
+    // Asked once, as the question takes microseconds in a virtual machine; any instructions give the same digest.
+    static const auto function = cpu_has_avx512() ? hash_avx512 : cpu_has_avx2() ? hash_avx2 : hash_portable;
     Digest made {{size, size}};
     const auto add = [&](const char *block, std::size_t count) {
         Long sums[2];
