@@ -13,6 +13,7 @@ from ..ir.op import Array
 from ..judging.comparison import ROUNDINGS, Answer
 from .onnx_runtime import Ran, Runtime
 from .onnx_types import DOUBLE, SINGLE, is_half, retyped, rounds
+from .onnx_unsigned import with_unsigned_operands
 
 DISTURBED = 2  # runs
 LOOSE = 4.0  # factor on the errors that are allowed without proof, if the oracle is not wider than the model
@@ -40,7 +41,7 @@ class ModelOracle:
         self.path, self.runner, self.folder = path, runner, folder
         self.name, self.loose = "ONNX Runtime", 1.0
         self.notes: list[str] = []
-        model = onnx.load(path)  # with its external data
+        model = with_unsigned_operands(onnx.load(path))  # with its external data
         self.half, self.rounds = is_half(model), rounds(model)
         self.plain = self._kept(model, "plain.onnx")
         wide = [(DOUBLE, "in float64"), (SINGLE, "in f32")] if self.half else [(DOUBLE, "in float64")]

@@ -93,12 +93,14 @@ def _session(onnxruntime: Any, path: str) -> Any:
     """A session without rewrites of the model; with them if it cannot be made otherwise."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.x64quantprecision", "1")  # see onnx_unsigned; for what rewrites make
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # this process uses the processors too
     providers = ["CPUExecutionProvider"]
     try:
         return onnxruntime.InferenceSession(path, options, providers=providers)
     except Exception:  # some nodes have no kernel before they are rewritten
-        return onnxruntime.InferenceSession(path, providers=providers)
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        return onnxruntime.InferenceSession(path, options, providers=providers)
 
 
 __all__ = ["INSTALL", "Ran", "Runtime", "is_installed", "main", "runtime"]

@@ -1,5 +1,8 @@
 """Nodes that ONNX Runtime's optimizer makes, defaults of inputs, and files that ONNX Runtime has optimized."""
 
+from pathlib import Path
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import onegraph.onnx  # noqa: E402
 from onegraph.frontends.onnx import tables  # noqa: E402
 from onegraph.frontends.onnx.node import LOWERINGS  # noqa: E402
+from onegraph.frontends.onnx.tables import blocked  # noqa: E402
 
 MS, BLOCKED = "com.microsoft", "com.microsoft.nchwc"
 F32, CODES = np.float32, (np.uint8, np.int8)
@@ -260,6 +264,14 @@ def test_a_file_that_onnx_runtime_optimized_is_read(tmp_path):
     assert kinds == {name.rpartition("::")[2] for name in LOWERINGS if name.startswith(BLOCKED)}
     assert outcome(fast, feeds, wanted, scale=4) == ""
     assert "OnnxNode" not in [op.kind for op in onegraph.onnx.load(fast).ops]
+
+
+@pytest.mark.parametrize(
+    ("flags", "channels"), [("flags : fpu avx2 avx512f", 16), ("flags : fpu avx2", 8), (OSError(), 8)]
+)
+def test_blocks_have_the_channels_that_onnx_runtime_chooses_for_the_cpu(flags, channels):
+    with patch.object(Path, "read_text", side_effect=[flags]):
+        assert blocked._block.__wrapped__() == channels
 
 
 def test_weights_for_blocks_of_another_size_are_refused():

@@ -17,5 +17,8 @@ def session_of(model, optimized=""):
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.optimized_model_filepath = str(optimized)
-    given = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+    options.add_session_config_entry("session.x64quantprecision", "1")  # for products that the optimizer makes
+    from onegraph.tools.onnx_unsigned import with_unsigned_operands  # needs the package onnx
+
+    given = with_unsigned_operands(model).SerializeToString() if hasattr(model, "SerializeToString") else model
     return runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
