@@ -44,6 +44,10 @@ class DataGraph(Rewriting):
         """Whether a front end has made the graph, and no op was added since."""
         return 0 < self._n_read == len(self._ops)
 
+    def _note_reading(self, roundings: frozenset[str] | None, *, as_read: bool) -> None:
+        """Note the TypeCasts that round where a model rounds, and whether all ops are those that its reader made."""
+        self._roundings, self._n_read = roundings, len(self._ops) if as_read else 0
+
     def _as_step(self: AnyGraph) -> AnyGraph:
         """The graph of one call: variables are inputs and their next values outputs, after all others."""
         step = DataGraph.copy(self)

@@ -50,8 +50,8 @@ def lowered_again(graph: AnyGraph, is_model: bool) -> AnyGraph:
         results = _again(emit, op, inputs) if is_model or op.kind in FRONT_ENDS else emit.repeat(op, inputs)
         renewed.update(zip([end.id for end in op.outputs], results, strict=True))
     lowered._outputs = {name: _laid(emit.tensor(renewed[end.id]), end) for name, end in graph._outputs.items()}
-    lowered._roundings = graph._roundings
-    lowered._constant_inputs, lowered._n_read = set(graph._constant_inputs), len(lowered._ops) if is_model else 0
+    lowered._constant_inputs = set(graph._constant_inputs)
+    lowered._note_reading(graph._roundings, as_read=is_model)
     return without_unread(lowered)
 
 

@@ -88,5 +88,5 @@ class BodyBuilder:
             results = body._repeat_op(op, sources)
             renewed.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
         body._outputs = {name: renewed[tensor.id] for name, tensor in ends.items()}
-        body._roundings, body._n_read = self._graph._roundings, len(body._ops)
+        body._note_reading(self._graph._roundings, as_read=True)
         return body

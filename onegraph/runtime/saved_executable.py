@@ -55,7 +55,7 @@ def load_executable(make: type[DataGraph], folder: Path) -> Executable:
 
 def _graph(graph: DataGraph, settings: _Settings) -> DataGraph:
     """The graph of a folder with what the reader of its model has said about it."""
-    graph._n_read, graph._roundings = len(graph._ops) if settings.as_read else 0, settings.roundings
+    graph._note_reading(settings.roundings, as_read=settings.as_read)
     return graph
 
 

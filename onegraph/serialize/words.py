@@ -54,8 +54,8 @@ def of_word(word: str) -> DataGraph:
         graph = DataGraph(names.edition, strict=False)
         build(graph, doc, names, {int(number): _read(*one) for number, one in whole["data"].items()})
         roundings = whole["roundings"]
-        graph._roundings = None if roundings is None else frozenset(map(str, roundings))
-        graph._n_read = len(graph._ops) * (whole["as_read"] is True)
+        known = None if roundings is None else frozenset(map(str, roundings))
+        graph._note_reading(known, as_read=whole["as_read"] is True)
         graph._file = None
     except (OneGraphError, ValueError, KeyError, TypeError, zlib.error, RecursionError) as error:
         raise ValueError(f"the body is no graph: {error}") from None

@@ -31,7 +31,7 @@ def part_of(
         sources = [renewed[tensor.id] for tensor in op.inputs]
         renewed.update(zip((tensor.id for tensor in op.outputs), part._repeat_op(op, sources), strict=True))
     part._outputs = {name: renewed[number] for name, number in outputs.items()}
-    part._roundings, part._n_read = graph._roundings, len(part._ops) * graph._is_as_read()
+    part._note_reading(graph._roundings, as_read=graph._is_as_read())
     return part
 
 

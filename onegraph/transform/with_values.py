@@ -43,5 +43,5 @@ def with_values(
             sources = [renewed[tensor.id] for tensor in op.inputs]
             renewed.update(zip([tensor.id for tensor in op.outputs], made._repeat_op(op, sources), strict=True))
     made._outputs = {name: renewed[number] for name, number in outputs.items()}
-    made._roundings, made._n_read = graph._roundings, len(made._ops) * graph._is_as_read()
+    made._note_reading(graph._roundings, as_read=graph._is_as_read())
     return made

@@ -71,7 +71,7 @@ def read_file(
 
 def _in_dtype(graph: Graph, dtype: DataType) -> Graph:
     graph_in_dtype = narrowed(graph) if dtype is DataType.bf16 else graph
-    graph_in_dtype._n_read = len(graph_in_dtype._ops)
+    graph_in_dtype._note_reading(graph_in_dtype._roundings, as_read=True)
     return graph_in_dtype
 
 
