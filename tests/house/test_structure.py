@@ -129,11 +129,16 @@ def tree_of(name: str) -> ast.Module:
 
 
 @functools.cache
+def nodes_of(name: str) -> list[ast.AST]:
+    return [*ast.walk(tree_of(name))]
+
+
+@functools.cache
 def imports(name: str) -> set[str]:
     """The modules of the package that a module imports, at the top, inside functions, or for type checkers."""
     path, found = MODULES[name], set()
     package = path.relative_to(PACKAGE).parent.parts
-    for node in ast.walk(tree_of(name)):
+    for node in nodes_of(name):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             source = ".".join(filter(None, base))
@@ -191,18 +196,17 @@ def test_values_become_plain_at_the_border_alone(name):
 
     ``isinstance``, and a class in a ``match``, ask a value for its ``__class__``, which mocks lie about.
     """
-    tree = tree_of(name)
-    asks = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {"isinstance"}
-    asks |= {"match" for node in ast.walk(tree) if isinstance(node, ast.MatchClass)}
+    asks = {node.id for node in nodes_of(name) if isinstance(node, ast.Name)} & {"isinstance"}
+    asks |= {"match" for node in nodes_of(name) if isinstance(node, ast.MatchClass)}
     assert ("_util.exact_types" in imports(name)) == (name in BORDER)
     assert not (name in {*BORDER, "_util.exact_types"} and asks), "the border asks for the real type"
-    assert "isinstance" not in bound(tree), "isinstance is Python's"
+    assert "isinstance" not in bound(nodes_of(name)), "isinstance is Python's"
 
 
-def bound(tree: ast.AST) -> set[str]:
-    """The names that a module binds."""
+def bound(nodes: list[ast.AST]) -> set[str]:
+    """The names that nodes of a module bind."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.alias():
                 found.add(node.asname or node.name)
@@ -269,7 +273,7 @@ def test_modules_and_functions_are_short():
     long = {name for name, path in MODULES.items() if path.read_text().count("\n") > LINES_OF_A_MODULE}
     assert long <= LONG
     for name in MODULES:
-        for node in ast.walk(tree_of(name)):
+        for node in nodes_of(name):
             if isinstance(node, ast.FunctionDef):
                 first = node.body[bool(ast.get_docstring(node)) if len(node.body) > 1 else 0]
                 assert node.end_lineno - first.lineno < LINES_OF_A_FUNCTION, f"{name}: {node.name}"
