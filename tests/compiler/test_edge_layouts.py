@@ -263,7 +263,8 @@ def test_slow_pools_get_channels_last(is_slow_pool, count, returned, monkeypatch
         ([3], 2, [], set()),
         ([3], 2, [[3]], {3}),
         ([1, 3], 2, [[1, 3]], {3}),
-        ([1, 3, 4], 2, [[1, 3, 4]], {3}),  # nobody gets value 4
+        ([1, 3, 4], 2, [[1, 3, 4]], {3, 4}),
+        ([1, 3, 5], 2, [[1, 3, 5]], {3}),  # nobody gets value 5
         ([1, 3], 2, [[1, 3], [1]], None),
         ([1], 2, [[1]], None),
     ],
@@ -277,8 +278,8 @@ def test_results_whose_strides_a_fusion_does_not_honour(turned, count, wrong, fo
         return "lost" if sorted(fused.strided) in wrong else ""
 
     monkeypatch.setattr(edge_layouts, "wrong_strides", wrong_strides)
-    values = [value(number, strides=TURNED if number in turned else None) for number in (1, 2, 3, 4)]
-    edges, schedule = edges_of(values, returned=[1, 3])
+    values = [value(number, strides=TURNED if number in turned else None) for number in (1, 2, 3, 4, 5)]
+    edges, schedule = edges_of(values, returned=[1, 3, 4])
     schedule.use = lambda one: one.kind
     steps = [step("MatMul", [1, 2], [3])] * count
     if found is None:
