@@ -66,9 +66,13 @@ def module_name(path: str) -> str:
     return f"onegraph.{path.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}"
 
 
-def codes_in(statement: ast.stmt, path: str) -> list[CodeType]:
-    """The code of a statement of a module, and of the functions within, in order."""
-    module, found = ast.Module([statement], []), list[CodeType]()
+def codes_in(tree: ast.Module, number: int, path: str) -> list[CodeType]:
+    """The code of a statement of a module, and of the functions within, in order.
+
+    The imports of the module stand in front: Python calls a method of a name in another way if it is imported.
+    """
+    imports = [one for one in tree.body if isinstance(one, (ast.Import, ast.ImportFrom, ast.If))]
+    module, found = ast.Module([*imports, tree.body[number]], []), list[CodeType]()
     waiting = [compile(module, path, "exec", annotations.compiler_flag, dont_inherit=True)]
     while waiting:
         found.append(waiting.pop())
@@ -100,12 +104,12 @@ def changes_of(path: str) -> Iterator[Change]:
     """The mutants of the bodies of functions of a module."""
     source, known = (PACKAGE / path).read_text(), json.loads(EQUIVALENT.read_text())
     alive, whole = functions_of(module_name(path)), Changeable(source)
-    own = [codes_in(one, str(PACKAGE / path)) for one in whole.tree.body]
+    own = [codes_in(whole.tree, number, str(PACKAGE / path)) for number in range(len(whole.tree.body))]
     for mutant in mutants(path, source):
         if mutant.key in known:
             continue
         with whole.changed(mutant) as number:
-            made = codes_in(whole.tree.body[number], str(PACKAGE / path))
+            made = codes_in(whole.tree, number, str(PACKAGE / path))
         both = zip(own[number], made, strict=False)
         pairs = [(function, new) for old, new in both if old != new for function in alive.get(old, ())]
         is_alike = len(made) == len(own[number])
