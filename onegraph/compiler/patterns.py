@@ -182,7 +182,7 @@ class Patterns:
 
     def _mode(self, steps: Sequence[Step]) -> str:
         """The mode for steps: strict for a convolution that would crash in another type than f32."""
-        if self._fpmath_mode == "strict" or not has_amx():
+        if not has_amx():
             return self._fpmath_mode
         parts = [step.part for step in steps if step.part is not None and step.kind in SPANNED_SOURCE.ops]
         return "strict" if any(spans_source(part.call) for part in parts) else self._fpmath_mode
@@ -236,7 +236,7 @@ class Patterns:
         constants = [self._values[number].constant for number in inputs]
         sizes = [constant.size for constant in constants if constant is not None]
         # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.
-        is_worthwhile = max(sizes, default=0) > 1 and sum(sizes) < MOST_CONSTANTS
+        is_worthwhile = any(size > 1 for size in sizes) and sum(sizes) < MOST_CONSTANTS
         return is_worthwhile and self._unkept.isdisjoint(step.id for step in steps)
 
     def partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:

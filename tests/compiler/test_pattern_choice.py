@@ -130,7 +130,8 @@ def test_equal_steps_share_a_pattern(machine):
 def test_a_single_step_has_its_own_results(machine):
     made = patterns_of(WHOLE)
     found, numbers = made.find(PAIR[:1], None, [7, 8])
-    assert (found.ids, numbers, found.nbytes) == ((1, 2, 3), [1, 2, 3], 72)
+    assert (found.ids, numbers, found.nbytes, found.cut) == ((1, 2, 3), [1, 2, 3], 72, 0)
+    assert found.partition.ops == (0,)
     assert machine.library.asked == [("strict", "debug", (0,), ())]
     given = Found([0, 1], [2, 1], [4, 3])
     assert made.find(PAIR, given, [4])[0].ids == (2, 1, 4, 3)
@@ -165,6 +166,35 @@ def test_patterns_of_constants_are_apart(hashes, keeps, is_fixed, is_elsewhere, 
     again = made.find(PAIR, None, [4])[0]
     assert (again is first) is not (is_elsewhere or (keeps and is_fixed))
     assert len([*made]) == (1 if again is first else 2)  # the replaced one is in use
+
+
+def test_sizes_that_are_open_are_known(machine):
+    asked = []
+    store, schedule = PartitionStore(), SimpleNamespace(values=Values({one.id: one for one in WHOLE}))
+    lowered = SimpleNamespace(values=schedule.values, shared=SimpleNamespace(partitions=store))
+    sized = {"keeps": False, "unkept": frozenset(), "postpones": True, "known": SharedPartitions()}
+    for at in (None, int):
+        made = Patterns(lowered, schedule, "strict", **sized, at=at)
+        asked.append((type(made._values).__name__, type(made._lowered.values).__name__, made.at))
+        assert made.find(PAIR, None, [4])[1] == [1, 2, 3, 4]
+    assert asked == [("Values", "Values", None), ("ValuesAt", "SizedValues", int)]
+
+
+@pytest.mark.parametrize(
+    ("keeps", "reads", "takes_all"), [(True, False, False), (False, False, True), (True, True, True)]
+)
+def test_patterns_keep_constants_that_no_product_reads_in_place(keeps, reads, takes_all, machine, monkeypatch):
+    monkeypatch.setattr(Patterns, "_keeps_constants", lambda *given: given[2] == [1, 2] and keeps)
+    monkeypatch.setattr(Patterns, "_reads_in_place", lambda *_: reads)
+    products = [step(0, [1, 2], [3], "MatMul"), PAIR[1]]
+    assert patterns_of(WHOLE).find(products, None, [4])[0].takes_all is takes_all
+
+
+def test_a_fusion_is_judged_with_its_constants(machine, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "wrong_fusion", lambda one, _: asked.append(one.more["constants"]) or "")
+    patterns_of(FIXED).find(PAIR, None, [4])
+    assert asked == [{2}]
 
 
 def test_constants_of_a_fusion_are_told_apart(machine):
@@ -241,8 +271,9 @@ def test_a_partition_of_another_mode_is_not_taken(machine, monkeypatch):
 
 
 def test_lifted_steps_take_the_partition_of_all(machine):
-    machine.lifts = 2
-    found, _ = patterns_of(WHOLE).find(PAIR, None, [4])
+    machine.lifts, known = 2, SharedPartitions()
+    found, _ = patterns_of(WHOLE, known).find(PAIR, None, [4])
+    assert known.seen == {*()}
     assert (found.lifts, found.marks[0][:16]) == (2, "on four axes, as")
     assert found.partition.ops == (0, 1)
     assert [asked[1] for asked in machine.library.asked] == ["fusion"]
