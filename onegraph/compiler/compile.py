@@ -136,7 +136,7 @@ class _StepCompiler:
         self._known = known
         self._pieces: dict[object, Pieces] = {}  # by wiring
         self._known_pieces: dict[Hashable, Pieces] = {}  # by steps, of graphs that differ in sizes alone
-        self._scales = False  # whether a kernel of the package runs a Quantize or Dequantize
+        self._scales: bool  # whether a kernel of the package runs a Quantize or Dequantize
 
     def run(self, policy: str) -> Schedule | None:
         """Fill the schedule; called once.

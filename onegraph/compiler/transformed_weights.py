@@ -58,7 +58,7 @@ def transformed_weights(weights: Array, layout: str) -> Array:
     dense = np.ascontiguousarray(weights, np.float32)
     window = dense.shape[2:] if layout == "OIX" else dense.shape[:2]
     results, channels = dense.shape[:2] if layout == "OIX" else dense.shape[:1:-1]
-    if dense.ndim != 4 or window != (3, 3) or results % 16:
+    if window != (3, 3) or results % 16:
         raise ValueError(f"weights of shape {dense.shape} in {layout} have no transform")
     planes = aligned_empty((16, channels, results), np.dtype(np.float32))
     numbers = {"of": layout.lower(), "layout": layout.lower(), **UNUSED}

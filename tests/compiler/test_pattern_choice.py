@@ -168,16 +168,18 @@ def test_patterns_of_constants_are_apart(hashes, keeps, is_fixed, is_elsewhere, 
     assert len([*made]) == (1 if again is first else 2)  # the replaced one is in use
 
 
-def test_sizes_that_are_open_are_known(machine):
-    asked = []
+def test_sizes_that_are_open_are_known(machine, monkeypatch):
+    asked, sized = [], []
+    monkeypatch.setattr(module, "step_at", lambda one, at: sized.append((one.id, at)) or one)
     store, schedule = PartitionStore(), SimpleNamespace(values=Values({one.id: one for one in WHOLE}))
     lowered = SimpleNamespace(values=schedule.values, shared=SimpleNamespace(partitions=store))
-    sized = {"keeps": False, "unkept": frozenset(), "postpones": True, "known": SharedPartitions()}
+    options = {"keeps": False, "unkept": frozenset(), "postpones": True, "known": SharedPartitions()}
     for at in (None, int):
-        made = Patterns(lowered, schedule, "strict", **sized, at=at)
+        made = Patterns(lowered, schedule, "strict", **options, at=at)
         asked.append((type(made._values).__name__, type(made._lowered.values).__name__, made.at))
         assert made.find(PAIR, None, [4])[1] == [1, 2, 3, 4]
     assert asked == [("Values", "Values", None), ("ValuesAt", "SizedValues", int)]
+    assert sized == [(0, int), (1, int)]
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ def test_kernels_for_ops_that_the_library_does_not_run(refused, monkeypatch):
 
 
 PAIR = [step(0, [1], [2], "Add"), step(1, [2], [3], "ReLU")]
+CHAIN = [step(number, [number + 1], [number + 2], kind) for number, kind in enumerate(("Add", "ReLU", "Exp", "Tanh"))]
 FOUND = SimpleNamespace(output_ids=[3])
 
 
@@ -253,21 +254,18 @@ def test_a_norm_of_several_steps_is_a_kernel(monkeypatch):
 
 
 def test_views_alone_are_no_partition(monkeypatch):
-    views = [one._replace(kind="View") for one in PAIR]
-    assert added(monkeypatch, views, view=["View"]) == [("view", "View")] * 2
+    views = [one._replace(kind="View") for one in (*PAIR, PAIR[1])]
+    assert added(monkeypatch, views, view=["View"]) == [("view", "View")] * 3
     assert added(monkeypatch, [views[0], PAIR[1]])[0][:2] == ("library", "View+ReLU")
 
 
 @pytest.mark.parametrize("how", ["raises", "refused", "reasons"])
 def test_a_refused_partition_runs_one_by_one(how, monkeypatch):
-    reasons = {
-        "raises": {"raises": {"Add+ReLU": UnsupportedError("no")}},
-        "refused": {"refused": ["Add+ReLU"]},
-        "reasons": {"reasons": {"Add+ReLU": ("no", 0)}},
-    }
-    log = added(monkeypatch, PAIR, **reasons[how])
+    whole = "Add+ReLU+Exp"
+    reasons = {"raises": {whole: UnsupportedError("no")}, "refused": [whole], "reasons": {whole: ("no", 0)}}
+    log = added(monkeypatch, CHAIN[:3], **{how: reasons[how]})
     told = "leaks" if how == "refused" else "no"
-    wanted = [("library", "Add+ReLU", FOUND, (), "")] if how != "refused" else []
+    wanted = [("library", whole, FOUND, (), "")] if how != "refused" else []
     first = len(wanted)
     assert log == [
         *wanted,
@@ -275,10 +273,9 @@ def test_a_refused_partition_runs_one_by_one(how, monkeypatch):
         ("leaks", 1, (2,), first),
         ("library", "ReLU", None, (), told),
         ("leaks", 1, (3,), first + 1),
+        ("library", "Exp", None, (), told),
+        ("leaks", 1, (4,), first + 2),
     ]
-
-
-CHAIN = [step(number, [number + 1], [number + 2], kind) for number, kind in enumerate(("Add", "ReLU", "Exp", "Tanh"))]
 
 
 def test_a_slow_partition_is_cut_and_searched_anew(monkeypatch):
@@ -335,7 +332,9 @@ def test_a_graph_is_searched_if_it_has_two_ops_of_the_library(policy, executors,
     assert schedule is chosen.schedule
     assert schedule.patterns == ["pattern"]
     is_searched = policy == "fusion" and executors[1] == "library"
-    assert ("guards", 2) in chosen.log if is_searched else ("guards", 2) not in chosen.log
+    alone = [one.kind for one in steps if one.executor == "library"]
+    found = [one[1] for one in chosen.log if one[0] == "library"]
+    assert found == (["Add+ReLU"] if is_searched else alone)
     assert chosen.log[-2:] == [
         ("note", "constant", "Exp", "computed once, at compilation", "folded"),
         ("restored", "before"),
@@ -482,6 +481,7 @@ def test_what_one_compiled_partition_serves_is_equal():
     keys.append(partitioning(chosen=((1, (3, 1), 24),)).kind(None))
     keys.append(partitioning(steps=PAIR, results=[3]).kind(None))
     assert len({*keys}) == len(keys)
+    assert [end[-1] for end in one.kind(lambda _: "a")[1]] == ["a", False]
     assert other.kind(lambda _: "a") == other.kind(lambda _: "b") == other.kind(None) == one.kind(None)
     assert partitioning(chosen=((5, (1, 2), 99),)).kind(None) == partitioning().kind(None)
 
