@@ -685,3 +685,176 @@ def test_a_binary_op_that_is_slow_for_another_size_needs_another_program(monkeyp
     one = Collapsing(PAIR[0], [value(1), value(2)])
     with pytest.raises(NoParametersError, match=r"^a binary op is slow for another size$"):
         recipes._compiled(one, int, None, None, SharedPartitions(), Threads())
+
+
+class Layout:
+    is_open = True
+
+
+def added_pattern(monkeypatch, *, at=None, count=2, outputs=(3,), hashes=False, prepares=False, **facts):
+    """The schedule behind a pattern of some steps, what it was asked for, and the pattern."""
+    log, layout, values = [], Layout(), {number: value(number) for number in range(1, 8)}
+    layout.is_open = facts.get("is_open", True)
+    monkeypatch.setattr(library_steps, "HASHES_CONSTANTS", hashes)
+    kernel = SimpleNamespace(_compilation=SimpleNamespace(keeps_constants=prepares))
+    made = SimpleNamespace(made=kernel, like="like", chosen=facts.get("chosen", ()), in_place=[])
+    pattern = SimpleNamespace(
+        places=[*range(2 + len(outputs))],
+        n_inputs=2,
+        nbytes=facts.get("nbytes", 40),
+        flops=7,
+        is_quick=facts.get("is_quick", True),
+        marks=("marked",),
+        takes_all=False,
+        compile=lambda *given: log.append(given) or made,
+    )
+    schedule = SimpleNamespace(
+        values=values,
+        sizes={},
+        steps=["before"],
+        notes=["before"],
+        threads=Threads(),
+        key="key of",
+        take_back=lambda numbers: log.append(("taken back", [*numbers])),
+        add_copy=lambda *given: log.append(("copied", *given)),
+    )
+    copies = facts.get("copies", [])
+    edges = SimpleNamespace(
+        choose=lambda *given: log.append(("chosen", given[0], given[2])) or (layout, copies),
+        is_free=lambda one: one.id == 3,
+    )
+    patterns = SimpleNamespace(at=at, partition_again=lambda *given: given)
+    one = LibrarySteps(schedule, edges, patterns, share=True, rows=None)
+    for number, strides in facts.get("strides", {}).items():
+        values[number] = value(number, strides=strides)
+    steps = PAIR[:count]
+    one._add(pattern, steps, [1, 2, *outputs], [3], "a note")
+    return schedule, log, layout, one, made
+
+
+def test_a_partition_is_a_step_with_a_note(monkeypatch):
+    schedule, log, layout, one, made = added_pattern(monkeypatch)
+    ends = [schedule.values[number] for number in (1, 2, 3)]
+    assert log[0][2] == ends
+    assert log[1] == (ends, layout, (True,), "key of")
+    assert len(log) == 2
+    assert schedule.threads.used == [1]
+    (_, added), note = schedule.steps, schedule.notes[1]
+    assert (added.compiled, added.like, added.pieces, added.n_inputs) == (made.made, "like", [1, 2, 3], 2)
+    assert (added.in_place, added.note, added.nbytes, added.flops) == ((), 1, 40, 7)
+    assert (added.is_small, added.is_quick, added.shifts, added.again) == (True, True, (), None)
+    assert ([*added.ends], added.recipe) == ([1, 2, 3], None)
+    assert (note.executor, note.steps, note.reasons) == ("oneDNN", PAIR, ("a note", "marked"))
+    assert ([*note.inputs], [*note.outputs]) == (ends[:2], ends[2:])
+    assert [(index, compiled, [*values]) for index, compiled, values in one._shared] == [(1, made, ends)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "free"),
+    [
+        ({"is_open": False}, ()),
+        ({"strides": {3: (1, 2)}}, (False,)),
+        ({"outputs": (4,)}, (False,)),
+        ({"outputs": (4, 3)}, (False, True)),
+    ],
+)
+def test_results_whose_layout_is_left_to_the_library(facts, free, monkeypatch):
+    assert next(one for one in added_pattern(monkeypatch, count=1, **facts)[1] if len(one) == 4)[2] == free
+
+
+@pytest.mark.parametrize(
+    ("count", "outputs", "is_taken"), [(2, (3, 4), True), (2, (3,), False), (1, (3, 4), False), (2, (3, 4, 5), True)]
+)
+def test_several_results_of_a_fusion_have_memory_of_their_own(count, outputs, is_taken, monkeypatch):
+    log = added_pattern(monkeypatch, count=count, outputs=outputs)[1]
+    assert [one for one in log if one[0] == "taken back"] == ([("taken back", [*outputs])] if is_taken else [])
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "is_quick", "wanted"),
+    [(40, True, (True, True)), (40, False, (True, False)), (1 << 20, True, (False, False))],
+)
+def test_small_partitions_are_quick_if_their_ops_are(nbytes, is_quick, wanted, monkeypatch):
+    added = added_pattern(monkeypatch, nbytes=nbytes, is_quick=is_quick)[0].steps[1]
+    assert (added.is_small, added.is_quick) == wanted
+
+
+@pytest.mark.parametrize("hashes", [False, True])
+@pytest.mark.parametrize("prepares", [False, True])
+def test_steps_that_prepare_constants_are_made_again(hashes, prepares, monkeypatch):
+    added = added_pattern(monkeypatch, hashes=hashes, prepares=prepares)[0].steps[1]
+    assert (added.again and added.again()) == ((PAIR, [3]) if hashes and prepares else None)
+
+
+def test_chosen_strides_and_copies_are_noted(monkeypatch):
+    copies = [(value(5), value(6), "why"), (value(6), value(7), "why not")]
+    schedule, log, *_ = added_pattern(monkeypatch, chosen=((2, (1, 2), 99),), copies=copies)
+    assert (schedule.values[3].strides, schedule.sizes) == ((1, 2), {3: 99})
+    assert schedule.notes[1].outputs[0].strides == (1, 2)
+    assert log[2:] == [("copied", *copies[0][:2], PAIR[1], "why"), ("copied", *copies[1][:2], PAIR[1], "why not")]
+
+
+@pytest.mark.parametrize("depends", [False, True])
+def test_partitions_of_open_sizes_have_recipes(depends, monkeypatch):
+    asked = []
+    monkeypatch.setattr(library_steps, "value_at", lambda one, at: asked.append((one.id, at)) or one)
+    monkeypatch.setattr(Partitioning, "sizes", lambda _: (1,) if depends else ())
+    schedule, *_ = added_pattern(monkeypatch, at=int, chosen=((2, (3, 1), 24),))
+    recipe = schedule.steps[1].recipe
+    assert asked == [(1, int), (2, int), (3, int)]
+    assert (recipe.steps, recipe.results, recipe.places, recipe.n_inputs) == (PAIR, [3], [0, 1, 2], 2)
+    assert (recipe.is_open, recipe.free, recipe.is_small, recipe.chosen) == (True, (True,), True, ((2, (3, 1), 24),))
+    assert (recipe.takes_all, recipe.pattern is None) == (False, depends)
+    assert [one.id for one in recipe.values] == [1, 2, 3]
+    assert asked[0][1] is int
+
+
+def collapsed(monkeypatch, shapes, *, is_slow=True, compiled="compiled", strides=None, times=1):
+    log = []
+    values = {number: value(number, shape) for number, shape in enumerate(shapes, 1)}
+    for number, one in (strides or {}).items():
+        values[number] = value(number, shapes[number - 1], one)
+    schedule = SimpleNamespace(
+        values=values,
+        threads=Threads(),
+        dense_copy=lambda one: log.append(("copied", one.id)) or values.setdefault(7, value(7, one.shape)).id,
+        tiled=lambda number, count: log.append(("tiled", number, count)) or 8,
+        note=lambda *given: log.append(("note", *given)) or 5,
+        add_compiled=lambda made, numbers, note, recipe: log.append((made, numbers, note)),
+    )
+    monkeypatch.setattr(Collapsing, "compiled", lambda *_: log.append(("compiled",)) or compiled)
+    monkeypatch.setattr(Collapsing, "places", lambda *_: [1, 0, 2])
+    edges = SimpleNamespace(has_slow_operand=lambda _: is_slow)
+    one = LibrarySteps(schedule, edges, None, share=True, rows=None)
+    found = [one.add_collapsed(step(0, [1, 2], [3]), "a note") for _ in range(times)]
+    return found[0] if times == 1 else found, log
+
+
+WIDE, LINE, ROWS, SHORT = (4, 2, 3), (4, 1, 3), (1 << 13, 16), (1, 16)
+
+
+def test_binary_ops_that_are_slow_run_on_fewer_axes(monkeypatch):
+    fewer = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+    one = step(0, [1, 2], [3])
+    assert collapsed(monkeypatch, [WIDE, LINE, WIDE], is_slow=False) == (False, [])
+    assert collapsed(monkeypatch, [WIDE, LINE, WIDE], compiled=None) == (False, [("compiled",)])
+    assert collapsed(monkeypatch, [WIDE, LINE, WIDE], strides={3: (1, 4, 8)}) == (False, [])
+    added = [("note", "oneDNN", one, "a note", fewer), ("compiled", [2, 1, 3], 5)]
+    assert collapsed(monkeypatch, [WIDE, LINE, WIDE]) == (True, [("compiled",), *added])
+    assert collapsed(monkeypatch, [WIDE, LINE, WIDE], times=2) == ([True, True], [("compiled",), *added, *added])
+    found, log = collapsed(monkeypatch, [WIDE, LINE, WIDE], strides={1: (1, 4, 8)})
+    assert (found, log[0], log[-1]) == (True, ("copied", 1), ("compiled", [2, 7, 3], 5))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "number", "ends"), [([ROWS, SHORT, ROWS], 2, [8, 1, 3]), ([SHORT, ROWS, ROWS], 1, [2, 8, 3])]
+)
+def test_short_vectors_lie_side_by_side(shapes, number, ends, monkeypatch):
+    longer = "on longer rows, as the library starts anew with each row for a vector that is so short"
+    found, log = collapsed(monkeypatch, shapes)
+    assert found
+    assert log[1:] == [
+        ("tiled", number, 32),
+        ("note", "oneDNN", step(0, [1, 2], [3]), "a note", longer),
+        ("compiled", ends, 5),
+    ]
