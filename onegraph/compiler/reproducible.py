@@ -131,7 +131,7 @@ class Reproducible:
         except OneGraphError:
             reason = AGREED if note.steps[0].note == OF_ONE_IMAGE else FIXED
         divided = [form is not None and number in form.values for number in step.ends]
-        for count in dict.fromkeys([most, *[power for power in reversed(powers_of_two(most)) if power < most], 1]):
+        for count in (most, *reversed(powers_of_two(most))):
             trial = compiled_for(step, count, self._made)
             if form is None and count == 1:
                 return 1, _joined(reason, count, most)

@@ -115,6 +115,12 @@ def test_numbers_of_threads_are_tried_from_the_most(monkeypatch):
     assert found == [([("part", 0), ("part", 1), ("part", 2)], 1, reason)]
 
 
+def test_values_are_divided_or_shared(monkeypatch):
+    form = Parts(values=(2,))
+    assert chosen(monkeypatch, PRODUCT, [compiled_step()], [1], lambda _: False, form)[1] == [(1, 3, [False, True])]
+    assert chosen(monkeypatch, PRODUCT, [compiled_step(ends=(1,))], [1], lambda _: True, Parts())[1] == [(1, 3, [True])]
+
+
 def test_equal_steps_are_compared_once(monkeypatch):
     steps = [compiled_step(), compiled_step(), compiled_step(like="another")]
     asked = chosen(monkeypatch, PRODUCT, steps, [2, 2, 2], lambda _: True, Parts())[1]
@@ -155,6 +161,7 @@ def test_lack_of_memory_is_no_answer(monkeypatch):
         (["AttentionBackward", "MatMul"], True, ([[11, 12]], 0, "")),
         (["StaticTranspose"], False, ([[11, 12]], 0, "")),
         (["TypeCast", "StaticReshape"], False, ([[11, 12]], 0, "")),
+        (sorted(module.EXACT), False, ([[11, 12]], 0, "")),
         (["MatMul"], True, ([[11, 12]], 0, "")),
         (["StaticTranspose", "MatMul"], False, ([("for", 4)], 4, "reproducible")),
     ],
@@ -225,7 +232,8 @@ def form_of(monkeypatch, steps, partitions, values=None, divided=(1, 2), count=3
     monkeypatch.setattr(module, "restore_threads", log.append)
 
     def capi_graph(lowered, mode, given, results):
-        log.append((mode, {number: one.shape for number, one in lowered.values.items()}, [*given], [*results]))
+        laid = {number: (one.shape, one.strides) for number, one in lowered.values.items()}
+        log.append((mode, laid, [*given], [*results]))
         return SimpleNamespace(partitions=lambda policy: log.append(policy) or partitions), {}
 
     monkeypatch.setattr(module, "capi_graph", capi_graph)
@@ -244,7 +252,8 @@ TWO = [op("MatMul", [1, 3], [4]), op("ReLU", [4], [2])]
 def test_a_step_is_compiled_for_a_part_of_the_batch(monkeypatch):
     partitions = [Partition([0], [1], [4]), Partition([0, 1], [3, 1, 3], [2])]
     form, log = form_of(monkeypatch, TWO, partitions)
-    assert log == [("strict", {1: (2, 4), 2: (2, 4), 3: (4, 4)}, TWO, [2]), "fusion", 1, "before"]
+    laid = {1: ((2, 4), (4, 1)), 2: ((2, 4), (4, 1)), 3: ((4, 4), (4, 1))}
+    assert log == [("strict", laid, TWO, [2]), "fusion", 1, "before"]
     partition, ins, outs, engine = Made.made
     assert (partition, engine) == (partitions[1], "engine")
     assert ins == [(3, (4, 4), (4, 1), "constant"), (1, (2, 4), (4, 1), "variable")]
@@ -286,7 +295,8 @@ def test_parts_have_the_strides_of_the_whole(monkeypatch):
     outputs = {2: value(2, strides=(9, 1))}
     partitions = [Partition([0, 1], [1, 3], [2])]
     form, log = form_of(monkeypatch, TWO, partitions, values, (1, 2, 4), 2, outputs=outputs)
-    assert log[0][1] == {1: (3, 4), 2: (3, 4), 3: (4, 4), 4: (3, 4)}
+    laid = {1: ((3, 4), (8, 1)), 2: ((3, 4), (9, 1)), 3: ((4, 4), (4, 1)), 4: ((3, 4), (4, 1))}
+    assert log[0][1] == laid
     _, ins, outs, _ = Made.made
     assert (ins[0][2], outs[0][2]) == ((8, 1), (9, 1))
     assert form.on_ports(1).shifts == [3 * 8 * 4, 0, 3 * 9 * 4]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.compiler import compile as module
 from onegraph.compiler import library_steps, recipes
 from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.library_steps import LibrarySteps, NoParametersError, OtherStepsError, Partitioning
-from onegraph.compiler.partition_store import SharedPartitions
+from onegraph.compiler.partition_store import PartitionStore, SharedPartitions
 from onegraph.compiler.single_ops import Collapsing, Reordering
 from onegraph.errors import LibraryRuntimeError, OutOfMemoryError, UnsupportedError
 
@@ -847,14 +848,72 @@ def test_binary_ops_that_are_slow_run_on_fewer_axes(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("shapes", "number", "ends"), [([ROWS, SHORT, ROWS], 2, [8, 1, 3]), ([SHORT, ROWS, ROWS], 1, [2, 8, 3])]
+    ("shapes", "number", "count", "ends"),
+    [
+        ([ROWS, SHORT, ROWS], 2, 32, [8, 1, 3]),
+        ([SHORT, ROWS, ROWS], 1, 32, [2, 8, 3]),
+        ([(8198, 16), SHORT, (8198, 16)], 2, 2, [8, 1, 3]),  # twice a prime
+    ],
 )
-def test_short_vectors_lie_side_by_side(shapes, number, ends, monkeypatch):
+def test_short_vectors_lie_side_by_side(shapes, number, count, ends, monkeypatch):
     longer = "on longer rows, as the library starts anew with each row for a vector that is so short"
     found, log = collapsed(monkeypatch, shapes)
     assert found
     assert log[1:] == [
-        ("tiled", number, 32),
+        ("tiled", number, count),
         ("note", "oneDNN", step(0, [1, 2], [3]), "a note", longer),
         ("compiled", ends, 5),
     ]
+
+
+# Whole graphs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("hashes", [False, True])
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_refused_graph_is_compiled_in_order(rounds, hashes, is_refused, monkeypatch):
+    log, store = [], PartitionStore()
+    store.rounds = rounds
+    lowered = SimpleNamespace(shared=SimpleNamespace(partitions=store))
+
+    class Compiler:
+        def __init__(self, *given, **options):
+            log.append((given, options))
+
+        def run(self, policy):
+            return None if is_refused and len(log) == 1 else (policy, len(log))
+
+    monkeypatch.setattr(module, "_StepCompiler", Compiler)
+    monkeypatch.setattr(module, "HASHES_CONSTANTS", hashes)
+    monkeypatch.setattr(module, "compiled_partition_cache_changes", lambda: 1)
+    monkeypatch.setattr(module, "get_compiled_partition_cache_capacity", lambda: 0)
+    monkeypatch.setattr(module, "library_keeps", lambda: False)
+    found = module.compile_steps(
+        lowered, policy="fusion", fpmath_mode="strict", share=True, unkept=frozenset([3]), at=int
+    )
+    assert found == ("fusion", 2 if is_refused else 1)
+    known = log[0][1].pop("known")
+    options = {"share": True, "keeps": False, "unkept": {3}, "at": int}
+    first = {**options, "postpones": True, "rounds": rounds and not hashes}
+    assert log[0] == ((lowered, "strict"), first)
+    with store.lent(module.known_by("fusion", "strict", True, False, frozenset([3]))) as again:
+        assert again is known
+    if is_refused:
+        assert log[1][1].pop("known") is not known
+        assert log[1] == ((lowered, "strict"), {**options, "postpones": False, "rounds": False})
+
+
+def test_what_compiled_partitions_depend_on(monkeypatch):
+    monkeypatch.setattr(module, "get_num_threads", lambda: 6)
+    given = "fusion", "strict", True, False, frozenset([3])
+    assert module.known_by(*given) == (*given, 6)
+
+
+def test_open_sizes_of_what_is_compiled():
+    size = OpenSizes([5]).symbols[0]
+    assert partitioning().sizes() == Reordering(value(1), value(2)).sizes() == ()
+    opened = value(1)._replace(shape=(size, 3))
+    assert partitioning(values=[opened, value(2)]).sizes() == (size,)
+    assert Reordering(value(2), opened).sizes() == (size,)
+    assert Collapsing(PAIR[0], [opened]).sizes() == (size,)
