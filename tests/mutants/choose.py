@@ -95,7 +95,7 @@ def statement_lines(statement: ast.stmt, line: int) -> range:
     """The lines of the innermost statement around a line; of one with a body, those in front of the body."""
     around = [node for node in ast.walk(statement) if isinstance(node, ast.stmt)]
     around = [node for node in around if node.lineno <= line <= (node.end_lineno or 0)]
-    inner = max(around, key=lambda node: node.lineno)
+    inner = max(around, key=lambda node: node.lineno, default=statement)  # the line may be that of a decorator
     body = getattr(inner, "body", None)
     return range(inner.lineno, max(body[0].lineno, line + 1) if body else (inner.end_lineno or 0) + 1)
 
