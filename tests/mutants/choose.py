@@ -66,18 +66,29 @@ def module_name(path: str) -> str:
     return f"onegraph.{path.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}"
 
 
-def codes_in(tree: ast.Module, number: int, path: str) -> list[CodeType]:
-    """The code of a statement of a module, and of the functions within, in order.
+def imports_of(tree: ast.Module) -> list[ast.stmt]:
+    """The imports of a module, which decide how Python compiles a call of what they name."""
+    outside = [one for one in tree.body if not isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    return [one for each in outside for one in ast.walk(each) if isinstance(one, (ast.Import, ast.ImportFrom))]
 
-    The imports of the module stand in front: Python calls a method of a name in another way if it is imported.
-    """
-    imports = [one for one in tree.body if isinstance(one, (ast.Import, ast.ImportFrom, ast.If))]
-    module, found = ast.Module([*imports, tree.body[number]], []), list[CodeType]()
+
+def codes_in(statement: ast.stmt, imports: list[ast.stmt], path: str) -> list[CodeType]:
+    """The code of a statement of a module, and of the functions within, in order."""
+    module, found = ast.Module([*imports, statement], []), list[CodeType]()
     waiting = [compile(module, path, "exec", annotations.compiler_flag, dont_inherit=True)]
     while waiting:
         found.append(waiting.pop())
         waiting += [one for one in found[-1].co_consts if isinstance(one, CodeType)]
     return found
+
+
+def alike(codes: list[CodeType], made: list[CodeType]) -> Iterable[tuple[CodeType, CodeType]]:
+    """Pairs of the code of a statement and its code as a mutant, which may have fewer functions within."""
+    if len(codes) == len(made):
+        return zip(codes, made, strict=True)
+    named = {(one.co_name, one.co_firstlineno): one for one in made if not one.co_name.startswith("<")}
+    keys = ((one, (one.co_name, one.co_firstlineno)) for one in codes)
+    return [(one, named[key]) for one, key in keys if key in named]
 
 
 def functions_of(name: str) -> dict[CodeType, list[FunctionType]]:
@@ -104,16 +115,16 @@ def changes_of(path: str) -> Iterator[Change]:
     """The mutants of the bodies of functions of a module."""
     source, known = (PACKAGE / path).read_text(), json.loads(EQUIVALENT.read_text())
     alive, whole = functions_of(module_name(path)), Changeable(source)
-    own = [codes_in(whole.tree, number, str(PACKAGE / path)) for number in range(len(whole.tree.body))]
+    imports = imports_of(whole.tree)
+    own = [codes_in(one, imports, str(PACKAGE / path)) for one in whole.tree.body]
     for mutant in mutants(path, source):
         if mutant.key in known:
             continue
         with whole.changed(mutant) as number:
-            made = codes_in(whole.tree, number, str(PACKAGE / path))
-        both = zip(own[number], made, strict=False)
+            made = codes_in(whole.tree.body[number], imports, str(PACKAGE / path))
+        both = alike(own[number], made)
         pairs = [(function, new) for old, new in both if old != new for function in alive.get(old, ())]
-        is_alike = len(made) == len(own[number])
-        if pairs and is_alike and all(new.co_freevars == one.__code__.co_freevars for one, new in pairs):
+        if pairs and all(new.co_freevars == one.__code__.co_freevars for one, new in pairs):
             yield Change(mutant, pairs, statement_lines(whole.tree.body[number], mutant.line))
 
 
@@ -238,6 +249,7 @@ def of_steps(isa: str) -> Material:
     from helpers import compiler_calls, drawn_steps
 
     os.environ.update(steps.SETTINGS)
+    steps.compile_for(isa)
     steps.vector_products.core_cache = lambda: 1 << 20
     names = [f"called {name}" for name in compiler_calls.functions()]
     lines = partial(drawn_steps.lines, steps.lines_of)
