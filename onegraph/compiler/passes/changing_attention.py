@@ -104,8 +104,8 @@ def _attention(graph: Lowered, softmax: Step) -> Step | None:
             and graph.values[consumer.outputs[0]].shape[:3] == joint[:3]
         ):
             (result,), members = consumer.outputs, [*members, consumer]
-    own = graph.values[query].shape
-    if not _fit(graph, (*joint[:-1], own[-1]) if scores.joint else own, key, value, joint, scores.mask, turned):
+    own = joint if scores.joint else graph.values[query].shape
+    if not _fit(graph, own, key, value, joint, scores.mask, turned):
         return None
     ends = [query, key, value, *scores.mask]
     if sinks is not None:
@@ -184,7 +184,8 @@ def _is_turned(step: Step) -> bool:
 def _fit(graph: Lowered, q: Dims, key: int, value: int, s: Dims, mask: tuple[int, ...], turned: bool) -> bool:
     """Whether the kernel takes tensors of these shapes.
 
-    ``q``: the shape of the query; ``s``: that of the scores; ``turned``: whether keys are rows.
+    ``q``: the shape of the query, whose last axis the product has compared; ``s``: that of the scores; ``turned``:
+    whether keys are rows.
     """
     k, v = (graph.values[number].shape for number in (key, value))
     if len(k) == len(s) and not turned:
