@@ -5,15 +5,20 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
+from onegraph.capi import settings
 from onegraph.capi.settings import is_native
+from onegraph.compiler.ir.part import Part
+from onegraph.compiler.ir.step import Step
 from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.compiler.lower import lower
+from onegraph.compiler.passes import row_leaks
 from onegraph.compiler.passes.magnitudes import LARGEST, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.compiler.steps import CompiledStep
 from onegraph.faults.leaks import SOURCES
 from onegraph.faults.ops.spanned_source import SPANNED_SOURCE, spans_source
 from onegraph.native.library import address_of
+from onegraph.opset.schema import TensorType
 from onegraph.runtime.plan import Plan, PlanSource
 from tests.helpers.kernels import run, values_of
 
@@ -160,6 +165,27 @@ def test_numbers_take_the_kernel_of_finite_math():
     assert not is_guarded(fast)
     call = og.check_op("MatMul", inputs=[("bf16", (40, 40)), ("bf16", (40, 24))], library="3.13")
     assert [one.rule for one in call if one.rule == "matmul_row_leaks"]
+
+
+@pytest.mark.parametrize(
+    ("isa", "version", "dtype", "terms", "leaks"),
+    [
+        ("avx512_core_bf16", (3, 13, 0), og.bf16, 33, True),  # which are read by twos
+        ("avx512_core_bf16", (3, 13, 0), og.bf16, 34, False),
+        ("avx512_core_amx", (3, 13, 0), og.bf16, 34, True),
+        ("avx512_core_amx", (3, 13, 0), og.bf16, 64, False),
+        ("avx512_core_amx", (3, 2, 0), og.bf16, 34, False),
+        ("avx512_core_amx", (3, 13, 0), og.f16, 34, False),
+        ("avx512_core_amx_fp16", (3, 13, 0), og.f16, 34, True),
+    ],
+)
+def test_products_leak_where_tiles_end(isa, version, dtype, terms, leaks, monkeypatch):
+    monkeypatch.setattr(settings.library, "newest_isa", lambda _: isa)
+    monkeypatch.setattr(row_leaks, "VERSION", version)
+    types = tuple([TensorType(dtype, shape) for shape in ((4, terms), (terms, 8), (4, 8))])
+    part = Part("MatMul", {}, (0, 1), types[:2], types[2:])
+    assert row_leaks._leaks(Step(0, "library", "MatMul", (0, 1), (2,), None, {}, part=part)) is leaks
+    assert row_leaks._leaks(Step(0, "reference", "MatMul", (0, 1), (2,), None, {})) is False
 
 
 def test_whole_tiles_are_not_guarded():
