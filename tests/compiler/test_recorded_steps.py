@@ -49,7 +49,7 @@ SETTINGS = {"OMP_NUM_THREADS": "1", "ONEGRAPH_CACHE": "", "ONEGRAPH_FAULTS": ""}
 NEAR = 7  # graphs beside each
 RANDOM = 12  # random graphs of a kind
 # Uses of an op that is rewritten, by what is asked of them.
-FORMS = {"AVX2": {"form": 10, "newer": 4, "ranked": 3}, "AVX512_CORE_BF16": {"form": 3, "newer": 2}}
+FORMS = {"AVX2": {"form": 20, "newer": 6, "ranked": 5}, "AVX512_CORE_BF16": {"form": 8, "newer": 3}}
 OPTIONS = ({"reproducible": True}, {"fpmath_mode": "bf16"}, {"finite_math": True}, {"policy": "debug"})
 
 
