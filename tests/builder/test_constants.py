@@ -303,6 +303,13 @@ def test_low_precision_weights_keep_range_and_bits(dtype, factor):
     assert half[0, 0].astype(float).tolist() == [[0.375, 0, -1.5]] * 2
 
 
+@pytest.mark.parametrize("dtype", [og.f32, og.f16, og.bf16])
+def test_the_ends_of_the_range_of_normal_numbers_are_in_range(dtype):
+    limits = ml_dtypes.finfo(dtype.numpy)
+    ends = np.array([[limits.max, limits.smallest_normal]], np.float32)
+    assert np.array_equal(scaled(ends, np.ones(2), 1, dtype), ends.astype(dtype.numpy))
+
+
 def test_ops_that_break_the_specification_stay():
     g = og.Graph(strict=False)
     x = g.input("x", og.f32, (2, 5, 3))

@@ -5,6 +5,8 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.compiler.ir.edit import Edit
+from onegraph.compiler.lower import lower
 from onegraph.compiler.passes import narrow_groups
 from onegraph.compiler.passes.narrow_groups import NOTE, joined_weights
 from onegraph.faults.without_avx512 import ConvolutionGroups
@@ -108,6 +110,16 @@ def test_weights_of_nan_stay():
 def test_with_avx512_groups_stay(monkeypatch):
     monkeypatch.setattr(narrow_groups, "has_avx512", lambda: True)
     assert compare(8, 4, 4) == 1
+
+
+def test_what_was_said_of_a_convolution_stays():
+    g = og.Graph()
+    weights = g.constant(drawn(3, 3, 4, 32))
+    g.output("y", g.op("Convolution", [g.input("x", "f32", (2, 7, 6, 32)), weights], {**WINDOW, "groups": 8}))
+    edit = Edit(lower(g))
+    (step,) = edit.graph.steps
+    assert narrow_groups._joined(edit, step).note == NOTE.format(4)
+    assert narrow_groups._joined(edit, step._replace(note="seen as an image")).note == "seen as an image"
 
 
 def test_joined_weights_as_by_hand():

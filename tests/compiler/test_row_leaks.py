@@ -9,10 +9,11 @@ from onegraph.capi import settings
 from onegraph.capi.settings import is_native
 from onegraph.compiler.ir.part import Part
 from onegraph.compiler.ir.step import Step
+from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.compiler.lower import lower
 from onegraph.compiler.passes import row_leaks
-from onegraph.compiler.passes.magnitudes import LARGEST, finite_values
+from onegraph.compiler.passes.magnitudes import LARGEST, _is_small, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.compiler.steps import CompiledStep
 from onegraph.faults.leaks import SOURCES
@@ -339,6 +340,16 @@ def test_codes_stand_for_bounded_numbers(scale, zero):
         y = g.dequantize(g.input("x", "s8", (2, 3)), scales=[scale * factor], zps=[zero])
         g.output("y", g.relu(y))
         assert (y.id in finite_values(lower(g))) is is_finite
+
+
+@pytest.mark.parametrize(
+    ("count", "number", "is_small"),
+    [(1, 2, True), (1 << 16, 2, True), ((1 << 16) + 1, 2, False), (2, np.inf, False), (2, np.nan, False)],
+)
+def test_constants_of_few_elements_are_looked_at(count, number, is_small):
+    value = Value(0, og.f32, (count,), (1,), 0, "bias", np.full(count, number, np.float32))
+    assert _is_small(value) is is_small
+    assert not _is_small(value._replace(constant=None))
 
 
 LAYOUTS = {

@@ -6,8 +6,11 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import has_vnni
-from onegraph.compiler.kernels.code_product import FOR_CODES
+from onegraph.compiler.kernels.code_product import CODE_MATRICES, FOR_CODES, MOST_DEPTH
+from onegraph.compiler.lower import lower
+from onegraph.compiler.options import Options
 from onegraph.compiler.packed_weights import PANEL, channel_lines, code_panels
+from onegraph.compiler.passes import code_products, run_passes
 from onegraph.native.library import HASHES_CONSTANTS
 from tests.helpers.kernels import run
 from tests.helpers.pass_graphs.code_products import (
@@ -211,3 +214,25 @@ def test_zero_points_that_are_no_codes(zero, is_weight):
         arrays = {"x": drawn(np.int8, *size, 6)} | ({"zero": np.array([1000], np.int32)} if zero == "s32" else {})
         np.testing.assert_allclose(model(**arrays), reference.run(g, arrays)["y"], rtol=1e-4, atol=1e-2)
     assert FOR_CODES not in str(model.report())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_taken"),
+    [
+        ((2, 3, 48), (2, 48, 5), True),
+        ((3, 48), (48, 5), True),
+        ((2, 3, 48), (1, 48, 5), False),
+        ((2, 3, 48), (48, 5), False),
+        ((48,), (48, 5), False),
+        ((3, MOST_DEPTH), (MOST_DEPTH, 5), True),
+        ((3, MOST_DEPTH + 1), (MOST_DEPTH + 1, 5), False),
+    ],
+    ids=str,
+)
+def test_matrices_of_one_batch_are_multiplied_as_codes(first, second, is_taken, monkeypatch):
+    monkeypatch.setattr(code_products, "has_vnni", lambda: True)
+    g = og.Graph()
+    codes = [g.input(name, "u8", shape) for name, shape in (("x", first), ("z", second))]
+    g.output("y", g.matmul(*[g.dequantize(one, scales=[0.5], zps=[3]) for one in codes]))
+    steps = run_passes(lower(g, opens=True), Options(opens=True), ["code_products"]).steps
+    assert (CODE_MATRICES.executor in [step.executor for step in steps]) is is_taken
