@@ -7,7 +7,9 @@ import onegraph as og
 from onegraph import reference
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.compiler.kernels import native
-from onegraph.compiler.passes import vector_products
+from onegraph.compiler.lower import lower
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import run_passes, vector_products
 from onegraph.faults.vectors import SLOW_VECTORS
 
 TESTED_KERNELS = ("vector_product",)
@@ -135,6 +137,38 @@ def test_any_number_of_threads_gives_the_same_bits():
 )
 def test_other_products_stay(graph, why):
     assert ours(compare(graph())) == [], why
+
+
+OTHERS = {  # by what differs: the operand of the product, and its fields
+    "a bias of one number": (2, {"shape": (1,), "strides": (1,)}),
+    "a bias of other numbers": (2, {"dtype": og.bf16}),
+    "a matrix of other numbers": (1, {"dtype": og.bf16}),
+    "a matrix with gaps": (1, {"strides": (2 * COLUMNS, 1)}),
+    "several matrices": (1, {"shape": (1, DEPTH, COLUMNS), "strides": (DEPTH * COLUMNS, COLUMNS, 1)}),
+    "a row without the axis of rows": (0, {"shape": (DEPTH,), "strides": (1,)}),
+    "rows of other numbers": (0, {"dtype": og.bf16}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_products_of_other_operands_stay(name):
+    lowered = lower(product((1, DEPTH), False, bias=True))
+    (step,) = lowered.steps
+    assert vector_products._is_suited(lowered, step, False)
+    assert not vector_products._is_suited(lowered, step._replace(executor="reference"), False)
+    place, fields = OTHERS[name]
+    lowered.values[step.inputs[place]] = lowered.values[step.inputs[place]]._replace(**fields)
+    assert vector_products._is_suited(lowered, step, False) is False
+
+
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_products_with_a_matrix_that_is_dequantized_stay(is_coded):
+    g = og.Graph()
+    codes = g.constant(np.ones((DEPTH, COLUMNS), np.int8 if is_coded else np.float32))
+    weights = g.dequantize(codes, scales=[0.5], zps=[0]) if is_coded else codes
+    g.output("y", g.matmul(g.input("x", "f32", (1, DEPTH)), weights))
+    steps = run_passes(lower(g), Options(), ["vector_products"]).steps
+    assert ("vectors" in [step.executor for step in steps]) is not is_coded
 
 
 def test_products_of_bf16_stay_where_the_cpu_has_bf16():
