@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from random import Random
+from types import FunctionType
 from unittest.mock import patch
 from zlib import crc32, decompress
 
@@ -42,9 +43,10 @@ from onegraph.ir.tensor_type import tensor_type
 from onegraph.lowering.emitter import NotLowered
 from onegraph.opset import fusion_graphs, fusion_patterns
 from onegraph.opset.dtypes import OF_NUMPY
-from onegraph.opset.editions.registry import BASE, EDITIONS, HOST, edition
+from onegraph.opset.editions.registry import BASE, EDITIONS, FORMER, HOST, edition
+from onegraph.opset.errata.catalogue import CORRECTIONS
 from onegraph.opset.newer import newer_than
-from onegraph.opset.schema import TensorType
+from onegraph.opset.schema import TensorType, holds_in
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
@@ -460,9 +462,16 @@ def checked():
 
 
 def specified():
-    """The ops of some editions, the host ops and the fusions, as they are specified."""
-    for name in ("legacy-1", "oneapi-1.2", "onednn-3.2", "onednn-3.14", HOST):
-        yield f"ops of {name}", [described(schema) for _, schema in sorted(edition(name).schemas.items())]
+    """The ops of every edition, the host ops, the mistakes of pages, and the fusions, as they are specified."""
+    for name in (*EDITIONS, HOST):
+        chosen = edition(name)
+        ops = [described(schema) for _, schema in sorted(chosen.schemas.items())]
+        yield f"ops of {name}", [chosen.title, chosen.pages, str(chosen.titles), *ops]
+    yield "ops that change", [*map(described, BASE.values()), described(FORMER)]
+    rules = {rule for schema in BASE.values() for rule in (*schema.rules, *schema.shape_rules)}
+    versions = [(3, minor) for minor in range(16)]
+    yield "rules", sorted(f"{described(rule)} {[holds_in(rule, one) for one in versions]}" for rule in rules)
+    yield "mistakes", map(described, CORRECTIONS)
     example = "{0.name} {1.kind}".format
     pages = [*op_pages(example).items(), markdown_methods(), *(markdown_index(edition(name)) for name in EDITIONS)]
     yield "pages", pages
@@ -496,16 +505,20 @@ def suggested():
 
 
 def described(one):
-    """A record of data as a text; of a function its name."""
+    """A record of data as a text; of a function its name, and what it was made with."""
     if is_dataclass(one):
-        return described([type(one).__name__, *((each.name, getattr(one, each.name)) for each in fields(one))])
+        parts = (f"{each.name}={described(getattr(one, each.name))}" for each in fields(one))
+        return f"{type(one).__name__}({', '.join(parts)})"
     if isinstance(one, Mapping):
-        return described([*one.items()])
+        return f"{{{', '.join(f'{described(key)}: {described(each)}' for key, each in one.items())}}}"
     if isinstance(one, (set, frozenset)):
-        return str(sorted(map(described, one)))
+        return f"{{{', '.join(sorted(map(described, one)))}}}"
     if isinstance(one, (tuple, list)):
-        return str([*map(described, one)])
-    return getattr(one, "__qualname__", "") or str(one)
+        return f"[{', '.join(map(described, one))}]"
+    if isinstance(one, FunctionType):
+        made_with = [*(cell.cell_contents for cell in one.__closure__ or ()), *(one.__defaults__ or ())]
+        return f"{one.__qualname__}{described(made_with) if made_with else ''}"
+    return repr(one) if isinstance(one, str) else str(one)
 
 
 MATERIAL = {
