@@ -3,8 +3,8 @@
 A change of their makers changes what is tested, and no test of the package fails; nor does one where a default changes
 that all tests state. ``python tests/house/test_recorded_material.py`` writes the record anew.
 
-Bounds that were measured or chosen, and the defaults of all functions and fields, are those of bounds.json: most tests
-name a bound, and do not say what it is.
+Bounds that were measured or chosen, and the defaults of all functions and fields, are those of bounds.json and, if they
+are words or None, of words.json: most tests name a bound, and do not say what it is.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def test_material_of_tests_is_the_recorded_one(name):
     assert MATERIAL[name]() == kept(KEPT)[name]
 
 
-BOUNDS = KEPT.with_name("bounds.json")
+BOUNDS, WORDS = KEPT.with_name("bounds.json"), KEPT.with_name("words.json")
 # Modules that are made, or need PyTorch, and names of what the machine or the library decides.
 OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
 OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE"])
@@ -136,36 +136,60 @@ def numbers_in(label, values):
             yield f"{label}{name} = {text}"
 
 
+def words_in(label, values):
+    """What names and values say that are words, members of an Enum or None."""
+    for name, value in values.items():
+        if isinstance(value, (str, Enum, type(None))) and not name.startswith("_"):
+            yield f"{label}{name} = {value}"
+
+
 def bounds_of(module):
     """The constants of a module, and the defaults of its functions, methods and fields."""
     yield from numbers_in("", {name: value for name, value in vars(module).items() if name.isupper()})
-    for name, made in vars(module).items():
-        if getattr(made, "__module__", "") != module.__name__ or not hasattr(made, "__qualname__"):
-            continue
-        yield from defaults_of(f"{name} ", inspect.unwrap(made) if callable(made) else made)
+    yield from defaults_in(module, numbers_in)
+    for name, made in own_names(module):
         if inspect.isclass(made) and issubclass(made, Enum):  # whose other names follow from the version of Python
             yield from numbers_in(f"{name}.", {key: one.value for key, one in made.__members__.items()})
         elif inspect.isclass(made):
             yield from numbers_in(f"{name}.", vars(made))
-            yield from numbers_in(f"{name} ", getattr(made, "_field_defaults", {}))
-            fields = vars(made).get("__dataclass_fields__", {})
-            yield from numbers_in(f"{name} ", {key: one.default for key, one in fields.items()})
             if rules := vars(made).get("__dataclass_params__"):
                 yield f"{name} {rules.frozen} {rules.eq} {'__slots__' in vars(made)}"
+
+
+def own_names(module):
+    """The functions and classes of a module."""
+    for name, made in vars(module).items():
+        if getattr(made, "__module__", "") == module.__name__ and hasattr(made, "__qualname__"):
+            yield name, made
+
+
+def defaults_in(module, told):
+    """The defaults of the functions, methods and fields of a module."""
+    for name, made in own_names(module):
+        yield from defaults_of(f"{name} ", inspect.unwrap(made) if callable(made) else made, told)
+        if inspect.isclass(made) and not issubclass(made, Enum):
+            yield from told(f"{name} ", getattr(made, "_field_defaults", {}))
+            fields = vars(made).get("__dataclass_fields__", {})
+            yield from told(f"{name} ", {key: one.default for key, one in fields.items()})
             for key, one in vars(made).items():
-                yield from defaults_of(f"{name}.{key} ", getattr(one, "__func__", one))
+                yield from defaults_of(f"{name}.{key} ", getattr(one, "__func__", one), told)
 
 
-def defaults_of(label, function):
+def defaults_of(label, function, told):
     if isinstance(function, FunctionType):
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         given = function.__defaults__ or ()
-        yield from numbers_in(label, dict(zip(names[len(names) - len(given) :], given, strict=True)))
-        yield from numbers_in(label, function.__kwdefaults__ or {})
+        yield from told(label, dict(zip(names[len(names) - len(given) :], given, strict=True)))
+        yield from told(label, function.__kwdefaults__ or {})
 
 
-def bounds():
-    """The digest of each module that can be imported and has some."""
+def words_of(module):
+    """The defaults of the functions, methods and fields of a module that are words or None."""
+    return defaults_in(module, words_in)
+
+
+def by_module(told):
+    """The digest of what is told of each module that can be imported."""
     found = {}
     for one in pkgutil.walk_packages(og.__path__, "onegraph.", onerror=lambda name: None):
         if one.name.startswith(OTHERS_THAN) or one.name.endswith("__main__"):
@@ -174,19 +198,21 @@ def bounds():
             module = importlib.import_module(one.name)
         except ImportError:  # of a package that is not installed
             continue
-        if lines := sorted(bounds_of(module)):
+        if lines := sorted(told(module)):
             found[one.name.removeprefix("onegraph.")] = digest(lines)[:8]
     return found
 
 
 @pytest.mark.library
 @pytest.mark.skipif(VERSION[:2] != (3, 2), reason="the record is of oneDNN 3.2")
-def test_bounds_and_defaults_are_the_recorded_ones():
-    found, recorded = bounds(), kept(BOUNDS)
+@pytest.mark.parametrize(("told", "path"), [(bounds_of, BOUNDS), (words_of, WORDS)], ids=["bounds", "words"])
+def test_bounds_and_defaults_are_the_recorded_ones(told, path):
+    found, recorded = by_module(told), kept(path)
     assert {name: one for name, one in found.items() if recorded.get(name) != one} == {}
     assert recorded.keys() - found.keys() <= {name for name in recorded if name.startswith(("frontends", "onnx"))}
 
 
 if __name__ == "__main__":
-    keep(BOUNDS, bounds())
+    keep(BOUNDS, by_module(bounds_of))
+    keep(WORDS, by_module(words_of))
     keep(KEPT, {name: make() for name, make in MATERIAL.items()})
