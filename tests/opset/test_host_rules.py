@@ -1,12 +1,10 @@
 """Findings and shapes of host ops by hand: unknown ranks and dims, and what lies at both sides of each bound."""
 
-import numpy as np
 import pytest
+from helpers.rule_calls import call_of, told
 
-from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import HOST, edition
 from onegraph.opset.host.attention import scale_of
-from onegraph.opset.schema import Call, TensorType
 
 WINDOW = {"kernel": (3, 3), "strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
 TOKENS = "(batch, heads, tokens, size)"
@@ -15,22 +13,8 @@ IMAGES = "(batches, channels, height, width)"
 SPATIAL = "(batches, channels, one to three spatial dims)"
 
 
-def call_of(kind, attrs, **given):
-    """A call whose inputs are shapes, lists of numbers that are known, or unknown."""
-    schema = edition(HOST).schemas[kind]
-    types = {None: None}
-    for port, one in given.items():
-        value = np.array(one, np.int64) if isinstance(one, list) else None
-        shape = None if one == "unknown" else one if value is None else value.shape
-        types[port] = TensorType(DataType.f32 if value is None else DataType.s64, shape, value)
-    return Call(schema, attrs, [types.get(port.name) for port in schema.inputs])
-
-
-def told(call):
-    schema = call.schema
-    return [
-        f"{one.where}: {one.given}; {one.expected}" for rule in schema.rules + schema.shape_rules for one in rule(call)
-    ]
+def call(kind, attrs, given):
+    return call_of(edition(HOST).schemas[kind], attrs, given)
 
 
 CASES = [
@@ -389,7 +373,7 @@ CASES = [
 @pytest.mark.parametrize("first", range(0, len(CASES), 20))
 def test_host_ops_find_mistakes_of_shapes(first):
     for kind, attrs, given, expected in CASES[first : first + 20]:
-        assert told(call_of(kind, attrs, **given)) == expected, (kind, attrs, given)
+        assert told(call(kind, attrs, given)) == expected, (kind, attrs, given)
 
 
 SHAPES = [
@@ -453,7 +437,7 @@ SHAPES = [
 @pytest.mark.parametrize("first", range(0, len(SHAPES), 20))
 def test_host_ops_have_the_shapes_by_hand(first):
     for kind, attrs, given, expected in SHAPES[first : first + 20]:
-        assert call_of(kind, attrs, **given).shapes[0] == expected, (kind, attrs, given)
+        assert call(kind, attrs, given).shapes[0] == expected, (kind, attrs, given)
 
 
 @pytest.mark.parametrize(
@@ -461,4 +445,4 @@ def test_host_ops_have_the_shapes_by_hand(first):
     [({}, (1, 1, 5, 16), 0.25), ({"scale": 3.0}, (1, 1, 5, 16), 3.0), ({}, (1, 1, 5, None), 1.0), ({}, "unknown", 1.0)],
 )
 def test_attention_is_scaled_by_the_size_of_a_head(attrs, query, expected):
-    assert scale_of(call_of("Attention", attrs, query=query)) == expected
+    assert scale_of(call("Attention", attrs, {"query": query})) == expected
