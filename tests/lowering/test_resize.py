@@ -11,7 +11,7 @@ import onegraph as og
 from onegraph._util.size_symbols import OpenSizes
 from onegraph.builder.graph import DataGraph
 from onegraph.lowering.emitter import Emitter, NotLowered, Unsettled, dtype_of
-from onegraph.lowering.open_resize import resized_open, resized_open_backward
+from onegraph.lowering.open_resize import _alike_open, resized_open, resized_open_backward
 from onegraph.lowering.open_samples import has_open_places, open_means, open_nearest, open_taps
 from onegraph.lowering.resize import enlarged, resize
 from onegraph.lowering.resize_axes import Axis, Sampling, nearest, places, settled_sizes, shares_of
@@ -284,3 +284,46 @@ def test_means_of_parts_of_an_open_axis(size, parts):
     found = open_means(Emitter(DataGraph()), src, 1, size, parts)
     ends = [(part * size // parts, -(-(part + 1) * size // parts)) for part in range(parts)]
     np.testing.assert_allclose(found, np.stack([src[:, start:end].mean(1) for start, end in ends], 1), rtol=1e-6)
+
+
+def ratio(size, count):
+    """An axis whose scale is the ratio of its sizes."""
+    return Axis(size, count, count / size, is_ratio=True)
+
+
+@pytest.mark.parametrize(
+    ("axis", "sampling", "is_alike"),
+    [
+        (ratio(4, 8), Sampling("linear"), True),
+        (Axis(4, 8, 2.0), Sampling("linear"), False),
+        (ratio(4, 6), Sampling("linear"), True),
+        (ratio(4, 8), Sampling("linear", "half_pixel_symmetric"), True),
+        (ratio(4, 8), Sampling("linear", "asymmetric"), False),
+        (ratio(4, 8), Sampling("linear", "align_corners"), False),
+        (ratio(4, 8), Sampling("linear", exclude_outside=True), False),
+        (ratio(4, 2), Sampling("linear"), True),
+        (ratio(4, 2), Sampling("linear", antialias=True), False),
+        (ratio(4, 4), Sampling("linear", antialias=True), True),
+        (ratio(4, 8), Sampling("linear", antialias=True), True),
+        (ratio(4, 2), Sampling("linear", "pytorch_half_pixel"), True),
+        (ratio(4, 1), Sampling("linear", "pytorch_half_pixel"), False),
+        (ratio(4, 1), Sampling("linear", "half_pixel"), True),
+        (ratio(4, 8), Sampling("cubic", "half_pixel", "round_prefer_ceil"), False),
+        (ratio(4, 8), Sampling("nearest", "half_pixel", "round_prefer_ceil"), True),
+        (ratio(4, 8), Sampling("nearest", "half_pixel", "round_prefer_floor"), True),
+        (ratio(4, 8), Sampling("nearest", "half_pixel", "ceil"), False),
+        (ratio(4, 8), Sampling("nearest", "asymmetric", "floor"), True),
+        (ratio(4, 8), Sampling("nearest", "asymmetric", "round_prefer_ceil"), False),
+        (Axis(4, 8, 2.0), Sampling("nearest", "asymmetric", "floor"), False),
+        (ratio(4, 12), Sampling("nearest", "asymmetric", "floor"), True),
+        (ratio(4, 6), Sampling("nearest", "half_pixel", "round_prefer_ceil"), False),
+        (ratio(4, 2), Sampling("nearest", "half_pixel", "round_prefer_ceil"), False),
+        (ratio(4, 8), Sampling("nearest", "align_corners", "floor"), False),
+        (ratio(4, 8), Sampling("nearest", "pytorch_nearest", "floor"), True),
+        (ratio(4, 16), Sampling("nearest", "pytorch_nearest_exact", "floor"), True),
+        (ratio(4, 12), Sampling("nearest", "pytorch_nearest", "floor"), False),
+        (ratio(4, 24), Sampling("nearest", "pytorch_nearest", "floor"), False),
+    ],
+)
+def test_one_op_resizes_axes_of_all_sizes_alike(axis, sampling, is_alike):
+    assert _alike_open(axis, sampling) is is_alike
