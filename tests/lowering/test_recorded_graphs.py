@@ -41,7 +41,9 @@ from onegraph.frontends.onnx.precision import narrowed
 from onegraph.inference.infer import infer_op
 from onegraph.ir.tensor_type import tensor_type
 from onegraph.lowering.emitter import NotLowered
+from onegraph.lowering.patterns import OF_KNOWN_DIMS, REWRITES, activations
 from onegraph.opset import fusion_graphs, fusion_patterns
+from onegraph.opset.bodies import BODIES
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import BASE, EDITIONS, FORMER, HOST, edition
 from onegraph.opset.errata.catalogue import CORRECTIONS
@@ -477,6 +479,11 @@ def specified():
     yield "pages", pages
     yield "pages in a terminal", [terminal_page(edition(HOST), one) for one in edition(HOST).schemas.values()]
     yield "fusions", map(described, (*fusion_graphs.GRAPHS, *fusion_patterns.EVERY_PATTERN))
+    tables = [
+        (place, kind, each) for place, one in enumerate((*REWRITES, *OF_KNOWN_DIMS)) for kind, each in one.items()
+    ]
+    yield "patterns", [*sorted(map(described, tables)), numbers_of(activations.SAMPLES)]
+    yield "bodies", [f"{kind}: {described(body)}" for kind, body in sorted(BODIES.items())]
 
 
 def suggested():

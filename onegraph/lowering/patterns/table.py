@@ -30,7 +30,7 @@ def rewrites(*kinds: str, early: bool = False, of_known_dims: bool = False) -> C
     ]
 
     def enter(function: Rewrite) -> Rewrite:
-        for kind in kinds:
+        for kind in dict.fromkeys(kinds):  # a kind may be one of the specification and a host op
             for table in tables:
                 table.setdefault(kind, []).append(function)
         return function
