@@ -62,7 +62,7 @@ def _entries(parts: Sequence[Section], heading: str) -> list[Bullet]:
         elif entries and inner and inner["name"].lower() not in ("notion",):
             field = inner["name"].lower()
             entries[-1].fields[field] = inner["text"]
-        elif entries and field:
+        elif field:
             entries[-1].fields[field] += f" {line.strip()}"
         elif entries:
             entries[-1].text += f" {line.strip()}"
