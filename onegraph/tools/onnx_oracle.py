@@ -122,10 +122,7 @@ def _wider(inputs: Mapping[str, Array], types: Mapping[int, int]) -> dict[str, A
     """The inputs in the types of a wider model."""
     target = np.float64 if types is DOUBLE else np.float32
     narrow = ROUNDINGS if types is DOUBLE else [name for name in ROUNDINGS if name != "float32"]
-    return {
-        name: array.astype(target) if array.dtype.name in narrow and array.dtype.itemsize <= 8 else array
-        for name, array in inputs.items()
-    }
+    return {name: array.astype(target) if array.dtype.name in narrow else array for name, array in inputs.items()}
 
 
 __all__ = ["LOOSE", "Answers", "ModelOracle"]

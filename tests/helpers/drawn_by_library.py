@@ -17,7 +17,7 @@ from .draws import material
 
 def tools() -> Mapping[str, Callable[[Random], object]]:
     """What tools make, by name."""
-    from . import drawn_conformance, drawn_failures, drawn_runs, drawn_tools  # noqa: F401  # they enter names
+    from . import drawn_conformance, drawn_failures, drawn_probes, drawn_runs, drawn_tools  # noqa: F401  # they enter names
 
     return drawn_tools.TOOLS
 

@@ -33,6 +33,7 @@ from onegraph.tools.specification.values import (
     ("Title {#ref} of\n===\na", [("", []), ("title  of", ["a"])]),
     ("Two\n==\nThree\n---\n", [("", ["Two", "=="]), ("three", [])]),
     ("===\na\nB\n~~~~", [("", ["===", "a"]), ("b", [])]),
+    ("===\na\nB", [("", ["===", "a", "B"])]),
     ("***\nTable\n***\n", [("", ["***", "Table", "***"])]),
     ("***\nTitle\n===\n", [("", ["***"]), ("title", [])]),
     (" Indented\n===\n", [("", [" Indented", "==="])]),

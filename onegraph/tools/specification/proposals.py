@@ -46,7 +46,7 @@ class Proposing(NamedTuple):
 
     def unit(self, schema: Schema, section: str, record: Unit, page: Unit) -> str:
         """What to do about an attribute or a port."""
-        name = getattr(record or page, "name", "")
+        name = getattr(record, "name", "")
         if page is None:
             return self._either(schema, section, name, "NOWHERE", f"add until={self.version} to {name}", "nothing")
         fact = _attribute(page) if isinstance(page, PrintedAttribute) else _port(page)

@@ -1,0 +1,235 @@
+"""Small parts of the tools on arguments that are written by hand: what is tried, what fits, what is said."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.opset.dtypes import DataType
+from onegraph.tools import reduce
+from onegraph.tools.folded_norms import folded_norms
+from onegraph.transform.rebuild import Change
+
+F32 = np.float32
+
+# What reduction tries ------------------------------------------------------------------------------------------------
+
+
+def told(changes):
+    """The shapes, attributes and contents of changes."""
+    return [(one.shapes, one.attrs, {key: value.tolist() for key, value in one.values.items()}) for one in changes]
+
+
+def op_with(*inputs, **attrs):
+    return SimpleNamespace(attrs=attrs, inputs=inputs)
+
+
+@pytest.mark.parametrize(("dims", "axis", "less", "found"), [
+    ((4, 5), 1, 2, (4, 3)), ((4, 5), -1, 9, (4, 1)), ((4, 5), 2, 1, (4, 5)), ((4, 5), -2, 1, (3, 5)),
+    ((4, 5), -3, 1, (4, 5)), ((), 0, 1, ()), ((3,), 0, 1, (2,)), ((3, 4, 5), 1, 1, (3, 3, 5)),
+])  # fmt: skip
+def test_dims_get_less_along_an_axis(dims, axis, less, found):
+    assert reduce._less(dims, axis, less) == found
+
+
+@pytest.mark.parametrize(("shape", "known"), [(None, ()), ((None, 2), ()), ((3, 2), (3, 2)), ((), ())])
+def test_known_dims(shape, known):
+    assert reduce._known(shape) == known
+
+
+def test_dims_of_one_size_shrink_together():
+    graph = SimpleNamespace(ops=[op_with(shape=(8, 3), groups=8, sizes=8, others=(8,)), op_with(groups=3)])
+    found = told(reduce._dims_of_one_size(graph, {0: (8, 3), 1: (8,), 2: (1,)}, {5: np.array([8, 3])}))
+    wanted = []
+    for old, new in [(8, 1), (8, 2), (8, 4), (8, 7), (3, 1), (3, 2)]:
+        first, second = (new if old == 8 else 8), (new if old == 3 else 3)
+        shapes = {0: (first, second), 1: (first,), 2: (1,)}
+        attrs = {"shape": (first, second), "groups": 8, "sizes": 8, "others": (8,)}
+        others = {"groups": 3}
+        if new == 1:
+            del (attrs if old == 8 else others)["groups"]
+        wanted += [(shapes, {}, {}), (shapes, {0: attrs, 1: others}, {5: [first, second]})]
+    assert found == wanted
+
+
+def test_dims_of_one_axis_shrink_together():
+    graph = SimpleNamespace(ops=[op_with(shape=(6, 4), sizes=6, others=(6,))])
+    found = told(reduce._dims_of_one_axis(graph, {0: (6, 4), 1: (3,)}, {5: np.array([6, 2])}))
+    steps = [
+        (0, 5),
+        (0, 3),
+        (0, 2),
+        (0, 1),
+        (1, 3),
+        (1, 2),
+        (1, 1),
+        (-2, 5),
+        (-2, 3),
+        (-2, 1),
+        (-1, 3),
+        (-1, 2),
+        (-1, 1),
+    ]
+    assert len(found) == 2 * len(steps)
+    for (axis, less), plain, along in zip(steps, found[::2], found[1::2], strict=True):
+        place = axis % 2
+        shapes = {0: tuple(max(dim - less, 1) if at == place else dim for at, dim in enumerate((6, 4)))}
+        if axis in (0, -1):
+            shapes[1] = (max(3 - less, 1),)
+        vector = [max(dim - less, 1) if at == place else dim for at, dim in enumerate((6, 2))]
+        assert plain == (shapes, {}, {})
+        assert along == (shapes, {0: {"shape": shapes[0], "sizes": 6, "others": (6,)}}, {5: vector})
+
+
+def test_single_dims_shrink_alone_and_in_pairs():
+    found = told(reduce._single_dims(SimpleNamespace(ops=[]), {0: (2, 3)}, {5: np.array([2])}))
+    assert [(shapes, values) for shapes, _, values in found] == [
+        ({0: (1, 3)}, {}), ({0: (1, 3)}, {5: [1]}), ({0: (2, 1)}, {}), ({0: (2, 1)}, {5: [2]}),
+        ({0: (2, 2)}, {}), ({0: (2, 2)}, {5: [2]}), ({}, {5: [1]}), ({0: (1, 3)}, {5: [1]}),
+    ]  # fmt: skip
+    pairs = told(reduce._single_dims(SimpleNamespace(ops=[]), {0: (5,), 1: (5, 1), 2: (4, 4)}, {}))[-1:]
+    assert pairs == [({0: (1,), 1: (1, 1)}, {}, {})]
+
+
+def test_attributes_leave_and_get_simple_numbers():
+    ends = [SimpleNamespace(id=3, shape=(4, 3)), SimpleNamespace(id=4, shape=None)]
+    given = {"groups": 2, "axis": 1, "flag": True, "pads": (2, 0), "word": "x", "rate": 2.5, "none": ()}
+    found = told(reduce._attributes(SimpleNamespace(ops=[op_with(), op_with(*ends, **given)])))
+
+    def without(name):
+        return {1: {key: value for key, value in given.items() if key != name}}
+
+    def having(**other):
+        return {1: {**given, **other}}
+
+    assert [(shapes, attrs) for shapes, attrs, _ in found] == [
+        ({}, without("groups")), ({3: (2, 3)}, without("groups")), ({}, having(groups=0)), ({}, having(groups=1)),
+        ({}, without("axis")), ({}, having(axis=0)), ({}, without("flag")), ({}, without("pads")),
+        *(({}, having(pads=pads)) for pads in ((0, 0), (1, 1), (0, 0), (1, 0), (2, 1))),
+        ({}, without("word")), ({}, without("rate")), ({}, without("none")),
+        ({}, having(none=())), ({}, having(none=())),
+    ]  # fmt: skip
+
+
+def test_only_some_tensors_have_dims_that_shrink():
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 3))
+    y = graph.input("y", "f32", (None, 3))
+    shape = graph.constant(np.array([3, 2], np.int32))
+    table = graph.constant(np.ones((3, 2), F32))
+    graph.output(
+        "z", graph.add(graph.op("DynamicReshape", [x, shape], {"special_zero": False}, edition="legacy-1"), table)
+    )
+    graph.output("w", graph.relu(y))
+    touched = {number for shapes, _, values in told(reduce._dims(graph)) for number in (*shapes, *values)}
+    assert touched == {x.id, shape.id, table.id}
+    assert reduce._count_unknown_shapes(graph) == 2
+
+
+def test_types_constants_and_outputs_are_tried():
+    types = (DataType.f32, DataType.bf16, DataType.f16, DataType.s8)
+    made = [[one.dtype(dtype) for dtype in types] for one in reduce._types(None)]
+    f32, bf16, f16, s8 = types
+    assert made == [[f32, f32, f32, s8], [f32, f32, f16, s8], [f32, bf16, f32, s8]]
+    tensors = [SimpleNamespace(id=number, constant=number > 1) for number in range(4)]
+    freed = [one.freed for one in reduce._constants_as_inputs(SimpleNamespace(_tensors=tensors))]
+    assert freed == [[2, 3], [2], [3]]
+    outputs = [one.outputs for one in reduce._outputs(SimpleNamespace(outputs={"a": 1, "b": 2, "c": 3}))]
+    assert outputs == [["b", "c"], ["a", "c"], ["a", "b"]]
+    assert [*reduce._names(None)] == [Change(plain=True)]
+
+
+def test_the_size_of_a_graph_has_the_most_important_first():
+    graph = og.Graph()
+    x = graph.input("in_0", "bf16", (2, None))
+    y = graph.input("y", "bf16", None)
+    graph.output("z", graph.add(graph.softmax(x, axis=-1, name="softmax_0"), y, name="own", auto_broadcast="numpy"))
+    first = graph.op("Clamp", [x], {"min": -0.5, "max": 1.0}, name="clamp_2")
+    graph.output("w", first)
+    unknown = sum(int(np.prod([2 if dim is None else dim for dim in one.shape or ()])) for one in graph._tensors)
+    assert reduce.size(graph)[1] == unknown
+    assert reduce.size(graph)[:1] + reduce.size(graph)[2:] == (3, 4, 40, 2, 0, 5, 1, 1)
+    infinite = og.Graph()
+    infinite.output("y", infinite.op("Clamp", [infinite.input("in_0", "f32", (2,))], {"min": 0.0, "max": np.inf}))
+    assert reduce.size(infinite)[3] == 2**62
+
+
+# Norms in weights ----------------------------------------------------------------------------------------------------
+
+
+def norm_behind_convolution(formats=("NXC", "NXC"), weights_format="XIO", bias=True, read=0, known=True, dtype="f32"):
+    """A norm behind a convolution, and what else reads the convolution."""
+    graph = og.Graph()
+    x = graph.input("x", dtype, (1, 2, 2, 2))
+    weights = np.arange(4, dtype=F32).reshape((1, 1, 2, 2) if weights_format == "XIO" else (2, 2, 1, 1))
+    weights = weights.astype(x.dtype.numpy)
+    ends = [weights, *([np.array([1, 2], x.dtype.numpy)] if bias else [])]
+    if not known:
+        ends[0] = graph.input("w", dtype, weights.shape)
+    y = graph.convolution(x, *ends, data_format=formats[0], weights_format=weights_format, name="c")
+    numbers = [np.array(one, F32) for one in ([2, 4], [1, 0], [3, 1], [3, 15])]
+    graph.output("y", graph.batch_norm_inference(y, *numbers, epsilon=1.0, data_format=formats[1], name="n"))
+    if read == 1:
+        graph.output("z", graph.relu(y))
+    if read == 2:
+        graph.output("z", y)
+    return graph
+
+
+@pytest.mark.parametrize("given", [
+    {"formats": ("NCX", "NXC")}, {"formats": ("NXC", "NCX")}, {"read": 1}, {"read": 2}, {"known": False},
+    {"dtype": "bf16"},
+])  # fmt: skip
+def test_norms_stay_where_more_depends_on_the_convolution(given):
+    made = folded_norms(norm_behind_convolution(**given))
+    assert [op.kind for op in made.ops][:2] == ["Convolution", "BatchNormInference"]
+
+
+@pytest.mark.parametrize("weights_format", ["XIO", "OIX"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_norms_are_in_the_weights(weights_format, bias):
+    """The factors are gamma / sqrt(variance + epsilon): 1 for both channels."""
+    graph = norm_behind_convolution(("NCX", "NCX"), weights_format, bias)
+    (op,) = folded_norms(graph).ops
+    assert op.kind == "Convolution"
+    factor = np.array([2 / 2, 4 / 4])
+    before = np.array([1, 2]) if bias else np.zeros(2)
+    weights = np.arange(4).reshape(2, 2)
+    scaled = weights * factor if weights_format == "XIO" else weights * factor[:, None]
+    assert op.inputs[1].value.ravel().tolist() == scaled.ravel().tolist()
+    assert op.inputs[2].value.tolist() == ((before - [3, 1]) * factor + [1, 0]).tolist()
+
+
+# What is said --------------------------------------------------------------------------------------------------------
+
+
+def test_results_that_the_library_lacks_are_not_compared():
+    from onegraph.tools.conformance.worker import compare
+
+    one = np.ones(2, F32)
+    assert compare([one], [one, one]) == ""
+    assert compare([one + 1, one], [one]) == "output 0 is 2 at [0], expected 1"
+
+
+def test_pages_promise_chains_in_some_data_types():
+    from onegraph.opset.fusion_patterns import patterns_of
+    from onegraph.tools.conformance.fused.cases import is_promised
+
+    guide = patterns_of((3, 13))
+    assert is_promised(guide, ("MatMul", "ReLU"), "f32") is True
+    assert is_promised(guide, ("ReLU", "MatMul"), "f32") is False
+
+
+@pytest.mark.parametrize(("following", "conversions", "kinds", "dtype", "is_allowed"), [
+    ({"f32"}, None, ("MatMul", "TypeCast"), "f32", True), ({"f32"}, None, ("MatMul", "ReLU"), "bf16", False),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", True),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "f32", False),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "ReLU"), "f32", True),
+    ({"f32"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", False),
+])  # fmt: skip
+def test_pages_allow_data_types_and_conversions(following, conversions, kinds, dtype, is_allowed):
+    from onegraph.tools.conformance.fused.cases import _types_allowed
+
+    pattern = SimpleNamespace(following=following, conversions=conversions)
+    assert _types_allowed(pattern, kinds, dtype) is is_allowed
