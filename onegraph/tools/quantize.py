@@ -278,7 +278,7 @@ def _coded_weights(op: Op, src_scale: float) -> tuple[Array, Array, float, int]:
     shape = [1] * numbers.ndim
     shape[axis] = -1
     wide = scales.reshape(shape)
-    codes = np.clip(np.rint(numbers / wide), -127, 127).astype(np.int8)
+    codes = np.rint(numbers / wide).astype(np.int8)
     whole = float(np.linalg.norm(numbers))
     error = float(np.linalg.norm(codes * wide - numbers)) / whole if whole else 0.0
     return codes, scales, error, axis

@@ -213,6 +213,8 @@ class Model:
                     one.reshape(-1)[0] = self._wrong["number"]
                 if self._wrong.get("finite"):
                     one[~np.isfinite(one)] = 0
+            elif one.dtype.kind == "i" and not self._wrong.get("shares"):
+                one.setflags(write=False)  # as results that are known have
         return found
 
 
