@@ -1,11 +1,15 @@
 """Small parts of the tools on arguments that are written by hand: what is tried, what fits, what is said."""
 
+import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util.worker_process import Outcome
 from onegraph.opset.dtypes import DataType
 from onegraph.tools import reduce
 from onegraph.tools.folded_norms import folded_norms
@@ -155,6 +159,13 @@ def test_the_size_of_a_graph_has_the_most_important_first():
     assert reduce.size(infinite)[3] == 2**62
 
 
+def test_graphs_that_are_no_smaller_are_not_tried():
+    graph, tried = og.Graph(), []
+    graph.output("y", graph.relu(graph.input("in_0", "f32", (1,))))
+    assert reduce.reduce(graph, lambda one: tried.append(one) or True) is graph
+    assert tried == [graph]
+
+
 # Norms in weights ----------------------------------------------------------------------------------------------------
 
 
@@ -233,3 +244,131 @@ def test_pages_allow_data_types_and_conversions(following, conversions, kinds, d
 
     pattern = SimpleNamespace(following=following, conversions=conversions)
     assert _types_allowed(pattern, kinds, dtype) is is_allowed
+
+
+def test_inputs_with_the_name_of_an_attribute_give_shapes():
+    """So do probes take one for the other; and each page has a row of data types to draw."""
+    from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
+    from onegraph.tools.conformance.page_of_op import PageOfOp
+
+    for schema in BASE.values():
+        assert all(port.gives_shape for port in schema.inputs if schema.has_attribute(port.name)), schema.kind
+    for words in map(edition, EDITIONS):
+        pages = [PageOfOp(words, schema) for schema in words.schemas.values() if base_of(schema).kind in BASE]
+        assert all(page.combinations for page in pages)
+
+
+def test_a_known_fault_is_its_own_cause():
+    from onegraph.tools.conformance.causes import _Court
+    from onegraph.tools.conformance.uses import SINGLE
+
+    name = next(iter(SINGLE))
+    assert _Court((3, 2, 0), set())._known(SimpleNamespace(cause=name), None) == (name,)
+
+
+@pytest.mark.parametrize("function", ["quantize", "reduce"])
+def test_other_values_than_graphs_are_named(function):
+    from onegraph.tools.quantize import quantize
+
+    call = {"quantize": lambda graph: quantize(graph, []), "reduce": lambda graph: reduce.reduce(graph, bool)}[function]
+    with pytest.raises(og.ArgumentError, match="graph: 5; expected a"):
+        call(5)
+
+
+# ONNX Runtime, by a stand-in -----------------------------------------------------------------------------------------
+
+
+class Session:
+    """Stands for a session; some cannot be made without rewrites."""
+
+    def __init__(self, path, *options, providers):
+        self.path = path
+        self.made.append((path, [vars(one) for one in options], providers))
+        if options and path == "rewritten":
+            raise ValueError("no kernel")
+
+    def run(self, names, inputs):
+        if self.path == "fails":
+            raise ValueError(" first\nsecond")
+        assert names is None
+        return [inputs["a"] * 2, 3]
+
+
+class Options:
+    """Stands for the options of a session."""
+
+    def add_session_config_entry(self, *entry):
+        self.entry = entry
+
+
+def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, capsys):
+    from onegraph.tools import onnx_runtime
+
+    levels = []
+    monkeypatch.setattr(Session, "made", [], raising=False)
+    stand_in = SimpleNamespace(
+        set_default_logger_severity=levels.append, SessionOptions=Options, InferenceSession=Session,
+        GraphOptimizationLevel=SimpleNamespace(ORT_DISABLE_ALL="none"),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
+    np.savez(tmp_path / "given.npz", _a=np.array([1, 2]))
+    models = ["plain", "plain", "rewritten", "fails"]
+    tasks = [
+        {"model": model, "given": str(tmp_path / "given.npz"), "made": str(tmp_path / f"made{place}.npz")}
+        for place, model in enumerate(models)
+    ]
+    monkeypatch.setattr(sys, "stdin", [json.dumps(task) for task in tasks])
+    onnx_runtime.main()
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    done = {"stage": "run", "done": True, "outcome": "done", "detail": ""}
+    assert answers == [done, done, done, {**done, "outcome": "error", "detail": "first"}]
+    plain = [{"graph_optimization_level": "none", "entry": ("session.intra_op.allow_spinning", "0")}]
+    cpu = ["CPUExecutionProvider"]
+    assert Session.made == [
+        ("plain", plain, cpu), ("rewritten", plain, cpu), ("rewritten", [], cpu), ("fails", plain, cpu)
+    ]  # fmt: skip
+    with np.load(tmp_path / "made2.npz") as made:
+        assert {name: made[name].tolist() for name in made.files} == {"_0": [2, 4], "_1": 3}
+    assert not (tmp_path / "made3.npz").exists()
+    assert levels == [4], "fatal errors alone"
+
+
+@pytest.mark.parametrize(("outcome", "detail", "error"), [
+    ("done", "", ""), ("error", "no kernel", "no kernel"), ("crash", "SIGSEGV", "crash: SIGSEGV"),
+])  # fmt: skip
+def test_results_and_errors_of_onnx_runtime(monkeypatch, outcome, detail, error):
+    from onegraph.tools import onnx_runtime
+
+    ended = []
+
+    class Worker:
+        """Stands for the process."""
+
+        def __init__(self, module):
+            assert module == onnx_runtime.__name__
+
+        def run(self, task, limit):
+            assert (task["model"], limit) == ("m.onnx", onnx_runtime.TIME_LIMIT)
+            with np.load(task["given"]) as given:
+                np.savez(task["made"], _0=given["_x"], _1=given["_x"] + 1)
+            return Outcome(outcome, "run", detail)
+
+        def close(self):
+            ended.append(self)
+
+    monkeypatch.setattr(onnx_runtime, "Worker", Worker)
+    with onnx_runtime.runtime() as (process, folder):
+        ran = process.run(Path("m.onnx"), {"x": np.array([1])})
+        assert folder.is_dir()
+    assert [one.tolist() for one in ran.results] == ([[1], [2]] if outcome == "done" else [])
+    assert ran.error == error
+    assert len(ended) == 1
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("found", [None, object()])
+def test_onnx_runtime_may_be_missing(monkeypatch, found):
+    from onegraph.tools import onnx_runtime
+
+    monkeypatch.setattr(onnx_runtime, "find_spec", lambda name: found if name == "onnxruntime" else None)
+    assert onnx_runtime.is_installed() is (found is not None)

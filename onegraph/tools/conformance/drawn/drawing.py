@@ -116,7 +116,7 @@ def _count(dims: Sequence[int]) -> int:
 def _graph(rng: Random, page: PageOfOp) -> Graph | None:
     """A graph of one op with random attributes, shapes and data types; None if the specification refuses it."""
     base = page.base
-    types = {name: DataType[word] for name, word in rng.choice(page.combinations or [{}]).items()}
+    types = {name: DataType[word] for name, word in rng.choice(page.combinations).items()}
     for row_types in [row.types for row in base.types[:1]]:  # type variables of ports that the edition lacks
         for name, choices in row_types.items():
             types.setdefault(name, next(iter(choices)))
