@@ -1,0 +1,300 @@
+"""Parts of the conformance tests on uses and results that are written by hand: claims, words, findings, coverage."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from onegraph._util.worker_process import Outcome
+from onegraph.faults.capabilities import LIBRARY_VALUES
+from onegraph.faults.cpus import ISA_OF_DTYPE
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import DEFAULT, edition
+from onegraph.opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES
+from onegraph.opset.signature import Fill
+from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
+from onegraph.tools.conformance.drawn import filing
+from onegraph.tools.conformance.own_causes import OWN
+from onegraph.tools.conformance.page_of_op import PageOfOp
+from onegraph.tools.conformance.probes import TAKEN, UNPRINTED, Probe
+from onegraph.tools.conformance.uses import ProbedUse
+from onegraph.tools.specification.importing import Import
+
+
+def use_of(inputs=3, outputs=1, dtypes=None, **attrs):
+    names = dtypes or ["f32"] * inputs
+    tensors = [[name, [2], [1]] for name in names]
+    return ProbedUse("LayerNorm", ("given", "a use"), tuple(enumerate(names)), attrs, ("f32",) * outputs, tensors)
+
+
+# Claims --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("change", "given", "made"), [
+    (claims._gamma_alone, use_of(3), use_of(2, use_affine=False)),
+    (claims._gamma_alone, use_of(6, use_affine=True), use_of(5, use_affine=False)),
+    (claims._gamma_alone, use_of(3, use_affine=False), None), (claims._gamma_alone, use_of(2), None),
+    (claims._one_statistic, use_of(keep_stats=False), use_of(outputs=2, keep_stats=False)),
+    (claims._one_statistic, use_of(keep_stats=True), None), (claims._one_statistic, use_of(), None),
+    (claims._one_gradient, use_of(), use_of(outputs=2)), (claims._one_gradient, use_of(use_affine=False), None),
+    (claims._no_gradients, use_of(outputs=3), use_of()), (claims._no_gradients, use_of(use_affine=False), None),
+    (claims._one_zero_point, use_of(qtype="per_channel", zps=(4, 5)), use_of(qtype="per_channel", zps=[4])),
+    (claims._one_zero_point, use_of(qtype="per_tensor", zps=[4, 5]), None),
+    (claims._one_zero_point, use_of(qtype="per_channel"), None),
+])  # fmt: skip
+def test_claims_change_uses_that_they_are_of(change, given, made):
+    found = change(given)
+    assert found is made is None or (found.attrs, found.dtypes, found.outputs) == (
+        made.attrs,
+        made.dtypes,
+        made.outputs,
+    )
+
+
+@pytest.mark.parametrize(("has_groups", "ranks", "others"), [
+    (False, (2, 1, 1), False), (False, (2, 1, 2), True), (False, (2, 0), True), (True, (2, 2), False),
+])  # fmt: skip
+def test_pages_without_groups_speak_of_vectors(has_groups, ranks, others):
+    schema = SimpleNamespace(has_attribute=lambda name: has_groups and name == "group_shape")
+    use = SimpleNamespace(arrays=[np.ones((1,) * rank) for rank in ranks])
+    assert claims._other_ranks(schema, use) is others
+
+
+# Causes and changes --------------------------------------------------------------------------------------------------
+
+
+def test_probes_in_f32_have_no_types_that_the_cpu_lacks(monkeypatch):
+    monkeypatch.setattr(causes, "NOT_NATIVE", ["f16"])
+    use = ProbedUse("Add", ("given",), ((0, "f16"), (1, "bf16")), {}, ("bf16", "f16"))
+    made = causes._in_f32(Probe(None, "ports", "a", 1, "refused", use, {}, use))
+    assert (made.use.dtypes, made.use.outputs, made.says) == (("f32", "bf16"), ("bf16", "f32"), TAKEN)
+    assert made.control == made.use
+    assert causes._in_f32(Probe(None, "ports", "a", 1, "refused", use, {})).control is None
+    assert causes._not_native(use) == ["f16"]
+
+
+ABOVE_0 = SimpleNamespace(name="positive", holds=lambda number: number > 0)
+
+
+@pytest.mark.parametrize(("kind", "bounds", "control", "found"), [
+    ("s64", None, 3, [99, -99]), ("s64", ABOVE_0, 3, [0, -1, 99, -99]), ("f32", ABOVE_0, 3, [0.0, -1.0, 99.0, -99.0]),
+    ("bool", None, True, []), ("s64[]", ABOVE_0, (3, 4), [[0, 0], [-1, -1], [3, 4, 4], [3], [3, 99]]),
+    ("f32[]", None, None, [[1, 1, 1], [1], [1, 99]]), ("s64[]", ABOVE_0, (), [[], []]),
+    ("s64", SimpleNamespace(holds=lambda number: number in (-1, 0)), 0, [-2, 2, 99, -99]),
+])  # fmt: skip
+def test_values_out_of_bounds_are_tried(kind, bounds, control, found):
+    made = [*changes._forbidden(SimpleNamespace(kind=kind, range=bounds), control)]
+    assert made == found
+    assert [*map(type, made)] == [*map(type, found)]
+
+
+def test_words_of_other_pages_are_tried():
+    attribute = SimpleNamespace(kind="str", name="auto_broadcast", values=("none",), aliases=("x",))
+    assert [*changes._forbidden(attribute, None)] == ["no such value", "numpy"]
+
+
+def test_further_inputs_belong_to_the_last_port():
+    page = SimpleNamespace(schema=SimpleNamespace(inputs=[1, 2]))
+    ports = {("inputs", 0), ("inputs", 1), ("outputs", 0), ("outputs", 1)}
+    assert changes.page_ports(page, use_of(4, 2)) == ports
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def page_of(kind):
+    words_of_edition = edition(DEFAULT)
+    return PageOfOp(words_of_edition, words_of_edition.schema(kind))
+
+
+def row_of(page, subject="axis", value=3, outcome="refused"):
+    return SimpleNamespace(
+        asked=SimpleNamespace(page=page, subject=subject, value=value), outcome=Outcome(outcome, "", "")
+    )
+
+
+@pytest.mark.parametrize(("kind", "cause", "section", "correction"), [
+    ("SoftMax", "no_kernel_of_its_own", DESCRIPTION, "Print that oneDNN 3.2.0 has no kernel for the op by itself."),
+    ("SoftMax", "machine:bf16", TYPES, f"Print that bf16 needs a CPU with {ISA_OF_DTYPE[DataType.bf16]}."),
+    ("Convolution", "auto_pad_spelling", ATTRIBUTES,
+     f"Print the values that the library takes: {', '.join(LIBRARY_VALUES['auto_pad'].values())}."),
+    ("SoftMax", "laxer:attribute_value:mode", ATTRIBUTES,
+     "dnnl_graph_add_op should refuse words that are not among the printed values."),
+    ("SoftMax", "crashes:input_count", ATTRIBUTES,
+     "dnnl_graph_add_op should refuse another number of inputs than the table has."),
+    ("SoftMax", "laxer:some_rule", ATTRIBUTES,
+     "dnnl_graph_add_op should refuse a use that breaks the rule: some rule."),
+    ("SoftMax", "stricter:axis:3", ATTRIBUTES,
+     "oneDNN 3.2.0 should accept axis 3; or the page should say that the library refuses it."),
+])  # fmt: skip
+def test_causes_say_what_should_change(kind, cause, section, correction):
+    found = words.words_of(cause, row_of(page_of(kind)), "3.2.0")
+    assert (found.section, found.correction) == (section, correction)
+
+
+@pytest.mark.parametrize(("subject", "found"), [
+    ("inputs", (INPUTS, "src (required)")), ("number of inputs", (INPUTS, "src (required)")),
+    ("src", (INPUTS, "src (required)")), ("number of outputs", (OUTPUTS, "dst (required)")),
+    ("dst", (OUTPUTS, "dst (required)")),
+    ("other", (DESCRIPTION, words.UNLIMITED)),
+])  # fmt: skip
+def test_subjects_have_places_on_the_page(subject, found):
+    assert words.place(page_of("Elu"), subject) == found
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    ({"kind": "str", "values": ("x", "y"), "default": "x"}, "a: string, x or y, by default x, optional"),
+    ({"kind": "s64[]", "default": Fill(1)}, "a: s64 list, by default a list of 1s, optional"),
+    ({"kind": "f32[]", "default": ()}, "a: f32 list, optional"),
+    ({"kind": "bool", "required": True}, "a: bool, required"),
+    ({"kind": "f32", "range": ABOVE_0, "default": 0.0}, "a: f32, positive, by default 0.0, optional"),
+])  # fmt: skip
+def test_rows_of_attributes(given, text):
+    usual = {"name": "a", "values": (), "range": None, "default": None, "required": False}
+    assert words.attribute_text(SimpleNamespace(**{**usual, **given})) == text
+
+
+@pytest.mark.parametrize(("variadic", "optional", "text"), [
+    (True, True, "(any number)"), (False, True, "(optional)"), (False, False, "(required)"),
+])  # fmt: skip
+def test_ports_are_required_or_not(variadic, optional, text):
+    assert words.needed(SimpleNamespace(variadic=variadic, optional=optional)) == text
+
+
+LIMIT = "oneDNN {} should {} this use; or the page should print the limit: a reason."
+OTHER = (
+    "oneDNN 3.6.0 should compute the formula for this use; or the page should say that the library computes other "
+    "numbers for it. oneDNN 3.2 behaves in another way: a reason."
+)
+
+
+@pytest.mark.parametrize(("version", "outcome", "text"), [
+    ("3.2.0", "refused", LIMIT.format("3.2.0", "accept")), ("3.6.0", "wrong", OTHER),
+    ("3.6.0", "refused", LIMIT.format("3.6.0", "accept")),
+    ("3.1.0", "wrong", LIMIT.format("3.1.0", "compute the formula for")),
+    ("3.4.2", "wrong", LIMIT.format("3.4.2", "compute the formula for")),
+])  # fmt: skip
+def test_limits_are_those_of_the_first_version(version, outcome, text):
+    fault = SimpleNamespace(seen={(3, 0): "right", (3, 2): "refuses", (3, 6): "wrong"}, reason="a reason")
+    assert words.limit(fault, row_of(None, outcome=outcome), version) == text
+
+
+# Results, findings and coverage --------------------------------------------------------------------------------------
+
+
+def test_code_is_packed_into_lines():
+    assert results._packed(["a", "b", "c"], 7) == ["a, b, c,"]
+    assert results._packed(["a", "b", "c"], 6) == ["a, b,", "    c,"]
+    assert results._packed(["a", "bc"], 4) == ["a,", "    bc,"]
+    assert results._packed(["a", "bc"], 5) == ["a, bc,"]
+
+
+@pytest.mark.parametrize(("array", "is_compared", "text"), [
+    (np.array([1, 2], np.int32), False, "('f32', [2], [1, 2])"), (np.ones(12, np.int64), False, "('f32', [12], [1"),
+    (np.ones(13, np.int64), False, "('f32', [13])"), (np.ones(13, np.int64), True, "('f32', [13], [1])"),
+    (np.array([1.5, np.inf], np.float32), True, "('f32', [2], [1.5, float('inf')])"),
+    (np.array([1.5, 2], np.float32), False, "('f32', [2])"), (np.zeros((0, 2), np.int32), True, "('f32', [0, 2])"),
+    (np.full((20, 2), 3, np.float32), True, "('f32', [20, 2], [3.0])"),
+    (np.arange(20, dtype=np.float32), True, "('f32', [20])"),
+])  # fmt: skip
+def test_tensors_are_written_with_few_contents(array, is_compared, text):
+    assert results._tensor("f32", array, is_compared).startswith(text)
+
+
+def row(group="ports", says=TAKEN, outcome="wrong", dtypes=("f32",), elements=4, attrs=1, own=False):
+    use = SimpleNamespace(
+        dtypes=dtypes, outputs=("s8",), arrays=[np.ones(elements)], attrs={str(place): 1 for place in range(attrs)}
+    )
+    asked = SimpleNamespace(use=use, group=group, says=says)
+    return SimpleNamespace(asked=asked, outcome=Outcome(outcome, "", ""), causes=(OWN[0].name,) if own else ())
+
+
+@pytest.mark.parametrize(("better", "worse"), [
+    (row("known fault", outcome="refused"), row()), (row("valid use", own=True, outcome="refused"), row()),
+    (row(outcome="refused"), row(says=UNPRINTED)), (row(says=UNPRINTED, outcome="refused"), row("valid use")),
+    (row(dtypes=("bf16",)), row(outcome="refused")), (row(dtypes=("f16",)), row(outcome="unsupported")),
+    (row(elements=9), row(dtypes=("bf16",))), (row(elements=3, attrs=5), row()), (row(attrs=0), row()),
+    (row(dtypes=("f32", "s32", "u8", "s8")), row(elements=5)),
+])  # fmt: skip
+def test_the_simplest_row_shows_a_cause(better, worse):
+    assert findings._simplest([better, worse]) is better
+    assert findings._simplest([worse, better]) is better
+
+
+@pytest.mark.parametrize(("group", "control", "text"), [
+    ("known fault", None, "Elu: 3"), ("valid use", None, "Elu: the valid use 3"), ("ports", None, "Elu: axis 3"),
+    ("ports", SimpleNamespace(label="a case"), "Elu: axis 3, changed in a use that is right (a case)"),
+])  # fmt: skip
+def test_findings_say_what_was_done(group, control, text):
+    for value in (3, "3"):
+        asked = SimpleNamespace(page=page_of("Elu"), group=group, subject="axis", value=value, control=control)
+        assert findings._done(SimpleNamespace(asked=asked)) == text
+
+
+def test_coverage_as_text():
+    faults = {"f1": coverage.MET, "f2": coverage.FUSED, "f3": coverage.HIDDEN, "f4": coverage.FUSED}
+    told = coverage.Coverage({"a": (3, 2)}, [("ReLU", "x", "y")], {"W": "why"}, faults)
+    lines = [
+        "a: 2 of 3 tried", "known faults of this version: 1 of 2 that a probe can meet; 2 that none can",
+        f"  not met, {coverage.FUSED}: f2, f4", f"  not met, {coverage.HIDDEN}: f3", "not tried: ReLU, x, y",
+        "skipped: W, why",
+    ]  # fmt: skip
+    assert told.lines() == told.lines(names=True) == lines
+    assert told.lines(names=False) == [*lines[:2], f"  not met, {coverage.FUSED}: 2", *lines[3:]]
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "no difference"), (1, "1 difference"), (2, "2 differences")])
+def test_differences_are_counted(count, text):
+    one = SimpleNamespace(proposal="first\nsecond")
+    lines = Import("e", "a note" if count else "", "f", 5, (one,) * count).to_text().splitlines()
+    assert lines[0] == "5 pages in f, compared with e"
+    assert lines[1:] == [*(["a note"] if count else ()), *["", str(one), "    first", "    second"] * count, "", text]
+
+
+# Findings of runs ----------------------------------------------------------------------------------------------------
+
+
+FAULTS = {
+    "nan": SimpleNamespace(reason="a reason", of_nan=True, is_certain=lambda call: False),
+    "memory": SimpleNamespace(reason="a reason", of_nan=False, is_certain=lambda call: False),
+    "certain": SimpleNamespace(reason="a reason", of_nan=True, is_certain=lambda call: True),
+}
+CAUSE = "Cause, as far as known: a reason."
+
+
+def finding(fault="", verdict="wrong", correction="Print more.", **asked):
+    use = ProbedUse("ReLU", ("given", "a use"), ((0, "f32"),), {}, ("f32",), [["f32", [2], [1]]])
+    usual = {"use": use, "call": {}, "allowed": True, "page": page_of("ReLU"), "group": "ports", "subject": "a"}
+    simplest = SimpleNamespace(
+        asked=SimpleNamespace(**{**usual, "value": 1, **asked}), outcome=Outcome("wrong", "", "")
+    )
+    return SimpleNamespace(
+        id="x", verdict=verdict, fault=fault, edition=DEFAULT, printed="text", correction=correction,
+        simplest=simplest, to_dict=dict,
+    )  # fmt: skip
+
+
+def filed(*several):
+    return filing.cases_of_run(SimpleNamespace(findings=several))
+
+
+@pytest.mark.parametrize(("given", "notes"), [
+    (finding(), ["Proposed: print more."]), (finding(correction="ReLU is right."), ["Proposed: ReLU is right."]),
+    (finding("nan", correction="Say a reason."), ["Proposed: say a reason.", filing.OF_NAN]),
+    (finding("nan"), ["Proposed: print more.", CAUSE, filing.OF_NAN]),
+    (finding("memory"), ["Proposed: print more.", CAUSE, f"Undefined memory or rounding: {filing.DEPENDS}."]),
+    (finding("certain"), ["Proposed: print more.", CAUSE]),
+])  # fmt: skip
+def test_notes_of_findings(monkeypatch, given, notes):
+    monkeypatch.setattr(filing, "SINGLE", FAULTS)
+    (case,) = filed(given)
+    assert case.notes == ["The page says: text.", *notes]
+
+
+def test_findings_that_a_call_shows_are_filed():
+    silent = finding()
+    silent.simplest = None
+    assert filed(silent, finding(verdict="text"), finding(verdict="machine")) == []
+    assert [case.problem for case in filed(finding(), finding(group="valid use"))] == ["a 1", 1]
+    assert [case.graph is None for case in filed(finding(), finding(call={"alpha": ["f32", 1.0]}))] == [False, True]
+    assert len(filed(finding(allowed=False, call={"alpha": ["f32", 1.0]}))) == 1
