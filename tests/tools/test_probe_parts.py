@@ -9,15 +9,20 @@ from onegraph._util.worker_process import Outcome
 from onegraph.faults.capabilities import LIBRARY_VALUES
 from onegraph.faults.cpus import ISA_OF_DTYPE
 from onegraph.opset.dtypes import DataType
-from onegraph.opset.editions.registry import DEFAULT, edition
+from onegraph.opset.editions.registry import BASE, DEFAULT, EDITIONS, base_of, edition
 from onegraph.opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES
+from onegraph.opset.fusion_patterns import patterns_of
 from onegraph.opset.signature import Fill
 from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
 from onegraph.tools.conformance.drawn import filing
+from onegraph.tools.conformance.drawn import findings as drawn_findings
+from onegraph.tools.conformance.drawn.c_program import REPEATED, _first, c_type, repeated
+from onegraph.tools.conformance.fused.cases import _types_allowed, is_promised
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.probes import TAKEN, UNPRINTED, Probe
-from onegraph.tools.conformance.uses import ProbedUse
+from onegraph.tools.conformance.uses import SINGLE, ProbedUse
+from onegraph.tools.conformance.worker import compare
 from onegraph.tools.specification.importing import Import
 
 
@@ -298,3 +303,123 @@ def test_findings_that_a_call_shows_are_filed():
     assert [case.problem for case in filed(finding(), finding(group="valid use"))] == ["a 1", 1]
     assert [case.graph is None for case in filed(finding(), finding(call={"alpha": ["f32", 1.0]}))] == [False, True]
     assert len(filed(finding(allowed=False, call={"alpha": ["f32", 1.0]}))) == 1
+
+
+# Comparisons and chains ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("got", "wanted", "fits"), [
+    ((1,), (), True), ((), (), True), ((1,), (1, 1), False), ((1, 1), (), False), ((1,), (2,), False),
+    ((2,), (2,), True),
+])  # fmt: skip
+def test_scalars_may_have_an_axis(got, wanted, fits):
+    assert ("has shape" in compare([np.ones(got, np.float32)], [np.ones(wanted, np.float32)])) is not fits
+
+
+def test_results_that_the_library_lacks_are_not_compared():
+    one = np.ones(2, np.float32)
+    assert compare([one], [one, one]) == ""
+    assert compare([one + 1, one], [one]) == "output 0 is 2 at [0], expected 1"
+
+
+def test_pages_promise_chains_in_some_data_types():
+    guide = patterns_of((3, 13))
+    assert is_promised(guide, ("MatMul", "ReLU"), "f32") is True
+    assert is_promised(guide, ("ReLU", "MatMul"), "f32") is False
+
+
+@pytest.mark.parametrize(("following", "conversions", "kinds", "dtype", "is_allowed"), [
+    ({"f32"}, None, ("MatMul", "TypeCast"), "f32", True), ({"f32"}, None, ("MatMul", "ReLU"), "bf16", False),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", True),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "f32", False),
+    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "ReLU"), "f32", True),
+    ({"f32"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", False),
+])  # fmt: skip
+def test_pages_allow_data_types_and_conversions(following, conversions, kinds, dtype, is_allowed):
+    pattern = SimpleNamespace(following=following, conversions=conversions)
+    assert _types_allowed(pattern, kinds, dtype) is is_allowed
+
+
+def test_inputs_with_the_name_of_an_attribute_give_shapes():
+    """So do probes take one for the other; and each page has a row of data types to draw."""
+    for schema in BASE.values():
+        assert all(port.gives_shape for port in schema.inputs if schema.has_attribute(port.name)), schema.kind
+    for chosen in map(edition, EDITIONS):
+        pages = [PageOfOp(chosen, schema) for schema in chosen.schemas.values() if base_of(schema).kind in BASE]
+        assert all(page.combinations for page in pages)
+
+
+def test_a_known_fault_is_its_own_cause():
+    name = next(iter(SINGLE))
+    assert causes._Court((3, 2, 0), set())._known(SimpleNamespace(cause=name), None) == (name,)
+
+
+# Numbers that repeat, and causes of random uses ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_large_inputs_repeat_a_few_numbers(seed):
+    size, dtypes = 3 * REPEATED, ("f32", "s8", "boolean", "bf16", "f32")
+    tensors = [*([name, [3, REPEATED], [1]] for name in dtypes[:-1]), ["f32", [2], [5, 6]]]
+    picks = tuple((4 - place, name) for place, name in enumerate(reversed(dtypes)))[::-1]
+    use = ProbedUse("Add", ("given", "a use"), picks, {}, ("f32",), tensors, (1,))
+    made = repeated(use, seed)
+    assert (made.source, made.extra) == (("given", "a use"), ())
+    assert made.picks == tuple(enumerate(dtypes))
+    assert [tensor[:2] for tensor in made.tensors] == [[name, [3, REPEATED]] for name in dtypes[:-1]] + [["f32", [2]]]
+    arrays = [array.ravel() for array in made.arrays]
+    for array in arrays[:-1]:
+        few = _first(array)
+        assert few.size == REPEATED
+        assert array.tolist() == [few[place % REPEATED * 7 % REPEATED] for place in range(size)]
+    quarters = [(number - 8) / 4 for number in range(REPEATED)]
+    assert (sorted(arrays[0][:REPEATED].tolist()) == quarters) is (seed == 0)
+    assert len({*arrays[0].tolist()}) == REPEATED
+    assert {*arrays[1].tolist()} <= {*range(100)}
+    assert max(arrays[1]) > 20
+    assert {*arrays[2].tolist()} == {False, True}
+    assert arrays[4].tolist() == [5, 6]
+
+
+def test_causes_are_told_from_right_uses(monkeypatch):
+    asked, closed = [], []
+
+    def cause(failing, right):
+        asked.append(([*failing], [*right]))
+        return ("word",), [0]
+
+    def made(kind, verdict, words_, tried, version, workers):
+        assert sorted(workers) == ["filled memory", "zeroed memory"]
+        return SimpleNamespace(verdict=verdict, numbers=[one.drawn.use.name for one in tried], id=kind)
+
+    monkeypatch.setattr(drawn_findings, "cause", cause)
+    monkeypatch.setattr(drawn_findings, "_finding", made)
+    monkeypatch.setattr(drawn_findings, "new_worker", lambda condition: SimpleNamespace(close=lambda: closed.append(1)))
+
+    def tried(name, kind, outcome="right", is_unknown=True):
+        use = SimpleNamespace(kind=kind, name=name)
+        is_wrong = outcome != "right"
+        return SimpleNamespace(
+            drawn=SimpleNamespace(use=use), is_unknown=is_wrong and is_unknown, is_wrong=is_wrong,
+            worst=Outcome(outcome, "", ""),
+        )  # fmt: skip
+
+    several = [
+        tried("a", "Add"), tried("b", "Add", "wrong"), tried("c", "Add", "wrong"), tried("d", "Add", "wrong", False),
+        tried("e", "Abs", "hang"), tried("f", "Abs"), tried("g", "Add", "refused"),
+    ]  # fmt: skip
+    found = drawn_findings.findings_of(several, (3, 2, 0))
+    assert [([one.name for one in failing], [one.name for one in right]) for failing, right in asked] == [
+        (["b", "c"], ["a"]), (["c"], ["a"]), (["e"], ["f"]), (["g"], ["a"]),
+    ]  # fmt: skip
+    assert [(one.verdict, one.numbers) for one in found] == [
+        ("crashes", ["e"]), ("wrong", ["b"]), ("wrong", ["c"]), ("stricter", ["g"]),
+    ]  # fmt: skip
+    assert len(closed) == 2
+
+
+@pytest.mark.parametrize(("dtype", "name"), [
+    ("f32", "float"), ("s64", "int64_t"), ("boolean", "uint8_t"), ("bf16", "uint16_t"), ("f8_e4m3", "uint8_t"),
+])  # fmt: skip
+def test_elements_have_types_of_c(dtype, name):
+    assert c_type(dtype) == name

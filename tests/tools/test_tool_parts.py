@@ -212,58 +212,7 @@ def test_norms_are_in_the_weights(weights_format, bias):
     assert op.inputs[2].value.tolist() == ((before - [3, 1]) * factor + [1, 0]).tolist()
 
 
-# What is said --------------------------------------------------------------------------------------------------------
-
-
-def test_results_that_the_library_lacks_are_not_compared():
-    from onegraph.tools.conformance.worker import compare
-
-    one = np.ones(2, F32)
-    assert compare([one], [one, one]) == ""
-    assert compare([one + 1, one], [one]) == "output 0 is 2 at [0], expected 1"
-
-
-def test_pages_promise_chains_in_some_data_types():
-    from onegraph.opset.fusion_patterns import patterns_of
-    from onegraph.tools.conformance.fused.cases import is_promised
-
-    guide = patterns_of((3, 13))
-    assert is_promised(guide, ("MatMul", "ReLU"), "f32") is True
-    assert is_promised(guide, ("ReLU", "MatMul"), "f32") is False
-
-
-@pytest.mark.parametrize(("following", "conversions", "kinds", "dtype", "is_allowed"), [
-    ({"f32"}, None, ("MatMul", "TypeCast"), "f32", True), ({"f32"}, None, ("MatMul", "ReLU"), "bf16", False),
-    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", True),
-    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "f32", False),
-    ({"f32", "bf16"}, {("bf16", "f32")}, ("MatMul", "ReLU"), "f32", True),
-    ({"f32"}, {("bf16", "f32")}, ("MatMul", "TypeCast"), "bf16", False),
-])  # fmt: skip
-def test_pages_allow_data_types_and_conversions(following, conversions, kinds, dtype, is_allowed):
-    from onegraph.tools.conformance.fused.cases import _types_allowed
-
-    pattern = SimpleNamespace(following=following, conversions=conversions)
-    assert _types_allowed(pattern, kinds, dtype) is is_allowed
-
-
-def test_inputs_with_the_name_of_an_attribute_give_shapes():
-    """So do probes take one for the other; and each page has a row of data types to draw."""
-    from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
-    from onegraph.tools.conformance.page_of_op import PageOfOp
-
-    for schema in BASE.values():
-        assert all(port.gives_shape for port in schema.inputs if schema.has_attribute(port.name)), schema.kind
-    for words in map(edition, EDITIONS):
-        pages = [PageOfOp(words, schema) for schema in words.schemas.values() if base_of(schema).kind in BASE]
-        assert all(page.combinations for page in pages)
-
-
-def test_a_known_fault_is_its_own_cause():
-    from onegraph.tools.conformance.causes import _Court
-    from onegraph.tools.conformance.uses import SINGLE
-
-    name = next(iter(SINGLE))
-    assert _Court((3, 2, 0), set())._known(SimpleNamespace(cause=name), None) == (name,)
+# What is refused -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", ["quantize", "reduce"])
