@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests import changed as changes
-from tests.mutants import changed, native
+from tests.mutants import changed, choose, native
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.choose import changes_of
@@ -272,3 +272,8 @@ def test_mutants_of_changed_lines_know_their_tests(monkeypatch, tmp_path):
     assert mutant.change == "call of check is dropped"
     assert (files, seconds) == (["test_quick.py", "test_slow.py"], 6.0)
     assert list(changed.candidates(known=[mutant.key])) == []
+
+
+def test_code_is_exchanged_in_functions_of_commands_too():
+    """They call functions of imported modules, and have decorators in front of them."""
+    assert {one.mutant.function for one in choose.changes_of("cli/info.py")} == {"command"}
