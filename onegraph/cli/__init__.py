@@ -91,6 +91,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run one command and exit; an error in the input is printed as one line."""
         extra["standalone_mode"] = False
+        words = sys.argv if args is None else args  # the name of the program is no option
         _write_anything()
         try:
             restore()
@@ -101,12 +102,12 @@ class Commands(click.Group):
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             see = f"; see {context.command_path} --help" if context is not None else ""
-            note(_after_flag(error.format_message().rstrip("."), sys.argv[1:] if args is None else args) + see)
+            note(_after_flag(error.format_message().rstrip("."), words) + see)
         except SpecError as error:
             first, *further = str(error).splitlines()
             note(first + (f" (and {len(further)} more; onegraph check lists them)" if further else ""))
         except OneGraphError as error:
-            note(_as_option(str(error), sys.argv[1:] if args is None else args))
+            note(_as_option(str(error), words))
         except MemoryError:
             note("not enough memory for this graph")
         except (click.Abort, KeyboardInterrupt):
