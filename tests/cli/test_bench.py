@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from helpers.graphs import network
@@ -195,3 +197,57 @@ def test_threads_of_a_measurement():
     for threads in (1, 2):
         (found,) = bench(g, random_inputs(g), [Variant(threads=threads)], runs=1)
         assert found.threads == threads
+
+
+class Timed:
+    """Stands for an executable: what it is asked is kept."""
+
+    def __init__(self, asked):
+        self.asked, self.inputs = asked, [SimpleNamespace(name="n"), SimpleNamespace(name="x")]
+
+    def profile(self, *arrays, runs, implementations):
+        self.asked.append(([array.ravel()[0].item() for array in arrays], runs, implementations))
+        return SimpleNamespace(to_dict=dict)
+
+    def report(self):
+        return SimpleNamespace(fpmath_mode="strict", to_dict=dict, partitions=())
+
+    def _run_by_name(self, inputs):
+        return {"y": inputs["x"] + 1}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("runs", "profiled"), [(7, 7), (21, 20)])
+def test_the_command_hands_its_options_on(runs, profiled, in_place, monkeypatch, tmp_path):
+    calls, asked, traced = [], [], []
+
+    def times(graph, inputs, variants, *, progress, **options):
+        progress(1, 2)
+        calls.append((variants, options, {name: array.tolist() for name, array in inputs.items()}))
+        inputs["x"][...] = -1  # as a result over an input
+        return [Measurement(one, Timed(asked), [1e-6], 0.5) for one in variants]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("onegraph.tools.bench.bench", times)
+    monkeypatch.setattr(command, "write_trace", lambda path, profiles: traced.append((path, [*profiles])))
+    monkeypatch.setattr(machine.LoadWatch, "load", lambda watch: {"all": 0.0})
+    g = og.Graph()
+    x, n = g.input("x", og.f32, (2, 3)), g.input("n", og.s64, (2,))
+    g.output("y", g.gather(x, n, axis=0))
+    g.save("g.json")
+    np.savez("i.npz", x=np.zeros((2, 3), np.float32), n=np.ones(2, np.int64))
+    options = f"--seconds 2 --runs {runs} --fill 3 --policy fusion,debug --no-fallback --finite-math yes --json"
+    files = "--inputs i.npz --outputs o.npz --trace t.json"
+    done = CliRunner().invoke(
+        cli, ["bench", "g.json", *options.split(), *files.split(), *(["--in-place"] if in_place else [])]
+    )
+    assert done.exit_code == 0, done.output
+    variants = [Variant(policy, fallback=False, finite_math=True) for policy in ("fusion", "debug")]
+    inputs = {"x": [[3.0] * 3] * 2, "n": [1, 1]}
+    assert calls == [(variants, {"seconds": 2.0, "runs": runs, "in_place": in_place}, inputs)]
+    left = 3.0 if in_place else -1.0
+    assert asked == [([1, left], profiled, True)] * 2
+    assert traced == [("t.json", ["fusion, finite math", "debug, finite math"])]
+    with np.load("o.npz") as results:
+        assert results["y"].tolist() == [[left + 1] * 3] * 2
+    assert len(json.loads(done.stdout)) == 2

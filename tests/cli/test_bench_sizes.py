@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 import onegraph as og
 from onegraph.cli import cli
-from onegraph.tools.bench_sizes import bench_sizes, open_dims
+from onegraph.tools.bench import Variant
+from onegraph.tools.bench_sizes import SizeMeasurement, bench_sizes, open_dims
 
 
 def graph(rows=None):
@@ -74,7 +75,10 @@ def test_the_command_prints_a_row_for_each_combination(invoke):
         (["--size", "5"], "expected a dim and its sizes"),
         (["--size", "rows=1"], "a size for each unknown dim: 'x:0'"),
         (["--size", "x:0=1", "--size", "x:0=2"], "a dim is given twice"),
-        (["--size", "x:0=1", "--fill", "1"], "--fill"),
+        (["--size", "x:0=1", "--fill", "0"], "--size: --fill; expected each dim once, alone"),
+        (["--size", "x:0=1", "--inputs", "i.npz"], "--size: --inputs; expected"),
+        (["--size", "x:0=1", "--outputs", "o.npz", "--in-place"], "--size: --outputs, --in-place; expected"),
+        (["--size", "x:0=1", "--trace", "t.json"], "--size: --trace; expected"),
         (["--size", "x:0=1", "--policy", "fusion,debug"], "two variants"),
     ],
     ids=str,
@@ -83,6 +87,20 @@ def test_the_command_refuses_other_options(invoke, options, text):
     done = invoke(*options)
     assert done.exit_code != 0
     assert text in done.output
+
+
+def test_the_command_hands_its_options_on(invoke, monkeypatch):
+    calls = []
+
+    def times(graph, combinations, variant, **options):
+        calls.append((combinations, variant, options))
+        return [SizeMeasurement({"x:0": 1}, 1e-3, [1e-6], "compiled", 1, "")]
+
+    monkeypatch.setattr("onegraph.tools.bench_sizes.bench_sizes", times)
+    options = ("--size", "a=1,2", "--size", "b=3", "--policy", "debug", "--runs", "9", "--seed", "4")
+    assert invoke(*options, "--no-fallback").exit_code == 0
+    sizes = [{"a": 1, "b": 3}, {"a": 2, "b": 3}]
+    assert calls == [(sizes, Variant("debug", fallback=False), {"seconds": 0.0, "runs": 9, "seed": 4})]
 
 
 def test_sizes_of_a_graph_with_known_dims_are_refused(invoke):
