@@ -236,3 +236,35 @@ def test_the_functions_of_the_pytorch_front_end_get_their_arguments(monkeypatch)
 
 def test_the_package_says_when_its_imports_are_over():
     assert first_imports._is_over
+
+
+# Saved graphs and executables -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("kind", ["", "Graph", "Executable", "wrong"])
+@pytest.mark.parametrize("name", ["folder", "graph.json", "missing"])
+def test_load_takes_what_the_path_holds(name, kind, monkeypatch, tmp_path):
+    kind = {"": None, "Graph": og.Graph, "Executable": og.Executable}.get(kind, kind)
+    calls, path = [], Path(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(og.Graph, "load", lambda source: calls.append(source) or "a graph")
+    monkeypatch.setattr(
+        "onegraph.runtime.saved_executable.load_executable", lambda *given: calls.append(given) or "an executable"
+    )
+    Path("folder").mkdir()
+    Path("graph.json").write_text("")
+    is_folder = name == "folder"
+    if kind == "wrong":
+        message = "kind: 'wrong'; expected onegraph.Executable or onegraph.Graph"
+    elif kind is og.Executable and not is_folder:
+        message = f"path: {name!r} is no folder; expected the folder of a saved executable"
+    elif kind is og.Graph and is_folder:
+        message = f"path: {name!r} is a folder; expected the JSON file of a graph"
+    else:
+        assert og.load(name, *([] if kind is None else [kind])) == ("an executable" if is_folder else "a graph")
+        assert calls == [(og.Graph, path) if is_folder else path]
+        return
+    with pytest.raises(og.ArgumentError) as caught:
+        og.load(path, kind)
+    assert (str(caught.value), calls) == (message, [])
