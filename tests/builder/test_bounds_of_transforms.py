@@ -1,0 +1,97 @@
+"""Bounds of what is computed when a graph gets other shapes or types: long contents are left as they are."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.transform.specialise import MAX_ELEMENTS, MAX_NUMBERS, _Settled
+from onegraph.transform.widen import SMALL, widened
+
+F32 = np.float32
+
+
+def settled(op, sources, *, is_model=False):
+    """The sizes of the results that follow from some sources; None if they are not computed."""
+    results = _Settled(is_model).results(op, sources)
+    return None if results is None else [array.size for array in results]
+
+
+@pytest.mark.parametrize("is_model", [False, True])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_host_ops_of_few_elements_are_computed(beyond, is_model):
+    g = og.Graph()
+    count = MAX_ELEMENTS + beyond
+    parts = [g.constant(np.full(size, 0.5, F32)) for size in (count - 3, 3)]
+    g.op("Concat", parts, {"axis": 0}, edition="host")
+    expected = None if beyond else [count]
+    assert settled(g.ops[0], parts, is_model=is_model) == expected
+    one, target = g.constant(np.ones(1, F32)), g.constant(np.array([count]), dtype=og.s64)
+    g.op("Expand", [one, target], {}, edition="host")  # a result of more elements than its sources
+    assert settled(g.ops[1], [one, target], is_model=is_model) == expected
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_ops_of_models_compute_few_numbers(beyond):
+    g = og.Graph()
+    source = g.constant(np.full(MAX_NUMBERS + beyond, -1, F32))
+    g.abs(source)
+    assert settled(g.ops[0], [source], is_model=True) == (None if beyond else [MAX_NUMBERS])
+    assert settled(g.ops[0], [source]) is None  # the compiler computes it
+    single = g.constant(np.full(1, -1, F32))
+    g.abs(single)
+    assert settled(g.ops[1], [single]) is None
+    assert settled(g.ops[1], [single], is_model=True) == [1]
+
+
+def test_equal_ops_are_computed_once():
+    g = og.Graph()
+    sources = [g.constant(np.array([number], F32)) for number in (1, 1, 2)]
+    for one in sources:
+        g.op("Floor", [one], {}, edition="host")
+    table = _Settled(False)
+    first, same, other = (table.results(op, op.inputs) for op in g.ops)
+    assert same is first
+    assert [array.tolist() for array in (*first, *other)] == [[1], [2]]
+    assert not first[0].flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"), [((2, 3), [[2, 3], [6]]), ((2, None), None), (None, None), ((), [[], [1]])]
+)
+def test_shapes_are_known_where_all_dims_are(shape, found):
+    g = og.Graph()
+    x = g.input("x", "f32", shape)
+    for kind in ("Shape", "Size"):
+        g.op(kind, [x], {}, edition="host")
+    results = [_Settled(False).results(op, [x]) for op in g.ops]
+    if found is None:
+        assert results == [None, None]
+    else:
+        assert [arrays[0].ravel().tolist() for arrays in results] == found
+        assert all(arrays[0].dtype == np.int64 for arrays in results)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_small_constants_become_f32_at_once(beyond):
+    count = SMALL + beyond
+    g = og.Graph()
+    x = g.input("x", "bf16", (2, count))
+    y = g.add(g.tanh(x), g.constant(np.ones(count, og.bf16.numpy), name="c"))
+    g.output("y", g.tanh(y))
+    g._roundings = frozenset()
+    made = widened(g, [og.bf16])
+    (add,) = (op for op in made.ops if op.kind == "Add")
+    constant = add.inputs[1]
+    assert constant.dtype is og.f32
+    assert (constant.value is None) == bool(beyond)
+    casts = [op.name for op in made.ops if op.kind == "TypeCast"]
+    assert ("c/f32" in casts) == bool(beyond)
+
+
+def test_labels_of_casts_are_free():
+    g = og.Graph()
+    x = g.input("x", "bf16", (2, 3))
+    y = g.tanh(g.add(g.tanh(x, name="x/f32"), x, name="x/f32_"))
+    g.output("y", y)
+    g._roundings = frozenset()
+    assert "x/f32__" in [op.name for op in widened(g, [og.bf16]).ops]
