@@ -148,12 +148,21 @@ def bounds_of(module):
     yield from numbers_in("", {name: value for name, value in vars(module).items() if name.isupper()})
     yield from defaults_in(module, numbers_in)
     for name, made in own_names(module):
+        yield from sizes_of_caches(name, made)
         if inspect.isclass(made) and issubclass(made, Enum):  # whose other names follow from the version of Python
             yield from numbers_in(f"{name}.", {key: one.value for key, one in made.__members__.items()})
         elif inspect.isclass(made):
             yield from numbers_in(f"{name}.", vars(made))
+            for key, one in vars(made).items():
+                yield from sizes_of_caches(f"{name}.{key}", getattr(one, "__func__", one))
             if rules := vars(made).get("__dataclass_params__"):
                 yield f"{name} {rules.frozen} {rules.eq} {'__slots__' in vars(made)}"
+
+
+def sizes_of_caches(label, made):
+    """How many results a function remembers."""
+    if hasattr(made, "cache_parameters"):
+        yield f"{label} remembers {sorted(made.cache_parameters().items())}"
 
 
 def own_names(module):
