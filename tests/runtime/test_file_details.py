@@ -1,6 +1,7 @@
 """Details of graph files that no round trip of a whole graph shows."""
 
 import json
+import math
 import os
 import zipfile
 from pathlib import Path
@@ -13,7 +14,17 @@ from onegraph._util.mapped_file import SourceFiles
 from onegraph.ir.op import LogicalTensor
 from onegraph.opset.editions.registry import NEWEST
 from onegraph.serialize import files, json_text, with_constants, with_known
-from onegraph.serialize.document import MAX_KEY, MAX_RANK, _scalar, json_object, json_real, json_strides, tensor_form
+from onegraph.serialize.document import (
+    F32_LIMIT,
+    MAX_KEY,
+    MAX_RANK,
+    _scalar,
+    json_identifier,
+    json_object,
+    json_real,
+    json_strides,
+    tensor_form,
+)
 from onegraph.serialize.files import explained_archive, open_part
 from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_model, read_settings
 from onegraph.serialize.names import Names, read_names
@@ -167,12 +178,19 @@ def named(**keys):
     return {"onegraph": {"inputs": [{"id": 0, "name": "x"}], "outputs": [{"id": 1, "name": "y"}], **keys}}
 
 
+BELOW_LIMIT = math.nextafter(F32_LIMIT, 0)
 # What reads a value, on both sides of its bounds; and the place that the message names, or None for what is right.
 VALUES = [
     (json_object, ({"k" * MAX_KEY: 1}, "w"), None),
     (json_object, ({"k" * (MAX_KEY + 1): 1}, "w"), "w"),
     (json_real, (1, "w"), None),
     (json_real, (True, "w"), "w"),
+    *((json_real, (number, "w"), None) for number in (BELOW_LIMIT, -BELOW_LIMIT, math.inf, -math.inf, math.nan)),
+    *((json_real, (number, "w"), "w") for number in (F32_LIMIT, -F32_LIMIT)),
+    *((_scalar, ("s64", number, "w"), None) for number in (2**63 - 1, -(2**63))),
+    *((_scalar, ("s64", number, "w"), "w") for number in (2**63, -(2**63) - 1, 1.0, True)),
+    *((json_identifier, (number, "w"), None) for number in (0, 2**64 - 1)),
+    *((json_identifier, (number, "w"), "w") for number in (-1, 2**64, True)),
     (_scalar, ("bool", 1, "w"), None),
     (_scalar, ("bool", 1.0, "w"), "w"),
     (_scalar, ("bool", 2, "w"), "w"),
@@ -278,6 +296,25 @@ def test_graphs_of_files_have_these_ends(form, inputs, outputs):
     else:
         graph = og.Graph.from_json(text)
         assert ([*graph.inputs], [*graph.outputs]) == (inputs, outputs)
+
+
+def test_a_cycle_names_its_first_ops():
+    ops = [relu(number, (number + 1) % 9, number) for number in range(9)]
+    with pytest.raises(og.FormatError) as raised:
+        og.Graph.from_json(json.dumps(whole(ops)))
+    assert raised.value.given == f"a cycle among {', '.join(f'graph[{number}]' for number in range(8))}"
+
+
+@pytest.mark.parametrize("text", ['{"a": {"b": %s}}', "[[%s]]", '{"a": [%s]}'])
+@pytest.mark.parametrize("depth", [62, 63])
+def test_texts_are_nested_up_to_a_depth(text, depth):
+    nested = text % ("[" * depth + "]" * depth)
+    if depth == 62:
+        assert json_text.decode(nested) is not None
+        return
+    with pytest.raises(og.FormatError, match="nested too deep; expected at most 64 levels") as raised:
+        json_text.decode(nested)
+    assert raised.value.where == f"line 1 column {text.index('%') + 63}"
 
 
 def test_equal_ops_of_a_file_share_what_follows_from_their_inputs():
