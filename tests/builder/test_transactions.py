@@ -115,6 +115,27 @@ def test_a_failure_at_any_step_changes_nothing(name, monkeypatch):
     assert repr(again) == text
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_a_failure_behind_a_call_changes_nothing(name):
+    g, given = model()
+    g._roundings, g._n_read = frozenset(), len(g._ops)
+
+    def whole():
+        edits = g.constant_inputs, g._file, g._roundings, g._n_read
+        return {**state(g), "constant": edits}
+
+    @atomic
+    def failing(graph):
+        CALLS[name](graph, given)
+        assert whole() != before
+        raise Stop
+
+    before = whole()
+    with pytest.raises(Stop):
+        failing(g)
+    assert whole() == before
+
+
 def test_every_function_that_adds_has_a_case():
     public = {name for name in training.__all__ if inspect.isfunction(getattr(training, name))}
     classes = {name: getattr(training, name) for name in training.__all__ if inspect.isclass(getattr(training, name))}
