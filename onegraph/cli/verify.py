@@ -10,7 +10,7 @@ import click
 
 from .._util.counted import counted
 from ..opset.shapes import known, known_dims
-from .graph_source import GraphSource, onnx_files
+from .graph_source import GraphSource
 from .once import OnceCommand
 from .options import Compiling, InputData, bare_option, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
@@ -96,10 +96,9 @@ def _judged(source: GraphSource, data: InputData, compiling: Compiling) -> Judge
     """The judgement of a model of ONNX; None for other files, and for models that options rewrite."""
     if source.path == "-" or not source.is_onnx() or not SHAPES.issuperset(source.rewrites):
         return None
-    onnx_files(source.name)
-    from ..tools.verify_model import verify_model
-
     graph = source.load()
+    from ..tools.verify_model import verify_model  # last, because it needs the package onnx
+
     shapes = {name: known_dims(tensor.shape) for name, tensor in graph.inputs.items() if known(tensor.shape)}
     inputs = None if data.inputs is None else data.read(graph)
     return verify_model(source.path, inputs=inputs, shapes=shapes, seed=data.seed, **compiling._asdict())

@@ -8,7 +8,7 @@ import pytest
 
 import onegraph as og
 from onegraph import training
-from onegraph.builder import tensors
+from onegraph.builder import tensors, transaction
 from onegraph.builder.adding_ops import OpAdding
 from onegraph.builder.editing import Editing
 from onegraph.builder.rewriting import Rewriting
@@ -134,6 +134,7 @@ def test_a_failure_behind_a_call_changes_nothing(name):
     with pytest.raises(Stop):
         failing(g)
     assert whole() == before
+    assert transaction._open == {}
 
 
 def test_every_function_that_adds_has_a_case():

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -219,7 +220,11 @@ class Timed:
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize(("runs", "profiled"), [(7, 7), (21, 20)])
 def test_the_command_hands_its_options_on(runs, profiled, in_place, monkeypatch, tmp_path):
-    calls, asked, traced = [], [], []
+    calls, asked, traced, told = [], [], [], []
+
+    @contextmanager
+    def progress(stage):
+        yield lambda *given: told.append(given)
 
     def times(graph, inputs, variants, *, progress, **options):
         progress(1, 2)
@@ -229,6 +234,7 @@ def test_the_command_hands_its_options_on(runs, profiled, in_place, monkeypatch,
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("onegraph.tools.bench.bench", times)
+    monkeypatch.setattr(command, "progress", progress)
     monkeypatch.setattr(command, "write_trace", lambda path, profiles: traced.append((path, [*profiles])))
     monkeypatch.setattr(machine.LoadWatch, "load", lambda watch: {"all": 0.0})
     g = og.Graph()
@@ -251,3 +257,4 @@ def test_the_command_hands_its_options_on(runs, profiled, in_place, monkeypatch,
     with np.load("o.npz") as results:
         assert results["y"].tolist() == [[left + 1] * 3] * 2
     assert len(json.loads(done.stdout)) == 2
+    assert told[-2:] == [(1, 2, "bench"), (0, 0, "profile")]
