@@ -167,33 +167,16 @@ class OpAdding(GraphTensors):
         place: int,
         options: Mapping[str, Any],
     ) -> Any:
-        """Add an op of the base vocabulary whose input ``place`` is its bias; without its cast if it is refused."""
-        tensors[place] = self._cast_bias(schema, tensors, attrs, place, options)
-        return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+        """Add an op of the base vocabulary whose input ``place`` is its bias.
 
-    def _cast_bias(
-        self,
-        schema: Schema,
-        tensors: Sequence[object],
-        attrs: Mapping[str, object],
-        place: int,
-        options: Mapping[str, Any],
-    ) -> object:
-        """The bias, which is input ``place`` of a new op: if it is f32 and the first input bf16 or f16, cast to that.
-
-        The op is checked first, so that the graph has no cast for an op that is refused.
+        If the bias is f32 and the first input bf16 or f16, the bias is cast to that. A refused op leaves no cast.
         """
-        first, bias = tensors[0], tensors[place]
-        if not (has_type(first, LogicalTensor) and has_type(bias, LogicalTensor)):
-            return bias
-        if bias.dtype is not DataType.f32 or first.dtype not in (DataType.bf16, DataType.f16):
-            return bias
-        tensors_ = self._op_inputs(tensors, schema)
-        tensors_[place] = LogicalTensor(bias.id, first.dtype, bias.shape)
-        if options.get("name") is not None:
-            self._free_op_name(options["name"])
-        signature(edition_named(DEFAULT), schema.kind, attrs, tensors_, lenient=not self.strict)
-        return self.type_cast(bias, dtype=first.dtype)
+        known = self._op_inputs(tensors, schema)
+        first, bias = known[0], known[place]
+        is_narrow = first is not None and first.dtype in (DataType.bf16, DataType.f16)
+        if first is not None and is_narrow and bias is not None and bias.dtype is DataType.f32:
+            known[place] = self.type_cast(bias, dtype=first.dtype)
+        return self.op(schema.kind, known, attrs, edition=DEFAULT, **options)
 
     def _new_op(
         self,

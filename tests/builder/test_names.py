@@ -119,3 +119,7 @@ def test_frequent_mistakes_name_the_fix(call, told):
     with pytest.raises(og.OneGraphError) as refused:
         call(g, x)
     assert told in str(refused.value)
+
+
+def test_a_method_of_an_op_is_made_once():
+    assert og.Graph.softmax is og.Graph.softmax

@@ -129,3 +129,51 @@ def test_a_graph_is_translated_by_its_method():
     assert g.translate("legacy-1").to_json() == og.translate_graph(g, "legacy-1").to_json()
     with pytest.raises(og.ArgumentError, match="'legacy-9'"):
         g.translate("legacy-9")
+
+
+def test_a_bias_of_f32_is_cast_beside_an_array():
+    g = og.Graph()
+    x, bias = g.input("x", og.bf16, (2, 3)), g.input("bias", og.f32, (5,))
+    weights = np.ones((3, 5), og.bf16.numpy)
+    made = g.matmul(x, weights, bias=bias)
+    assert [(op.kind, op.inputs[-1].name) for op in g.ops] == [
+        ("TypeCast", "bias"), ("MatMul", g.ops[0].outputs[0].name),
+    ]  # fmt: skip
+    assert made.dtype is og.bf16
+    assert len(g.constants) == 1  # the weights, once
+    assert len(g._tensors) == 5
+    g.matmul(x, weights, bias=np.ones(5, np.float32))
+    assert [op.kind for op in g.ops[2:]] == ["MatMul"]
+    assert g.ops[2].inputs[2].dtype is og.bf16  # an array becomes what the op takes
+    g.matmul(g.input("wide", og.f32, (2, 3)), np.ones((3, 5), np.float32), bias=bias)
+    assert [op.kind for op in g.ops[3:]] == ["MatMul"]
+
+
+@pytest.mark.parametrize(
+    ("dims", "name", "error", "message"),
+    [
+        (
+            (4,),
+            "product",
+            og.SpecError,
+            "MatMul 'product': bias: shape [4]; expected a shape that broadcasts to [2, 5]",
+        ),
+        ((5,), "taken", og.ArgumentError, "name 'taken' is taken by another op"),
+        (
+            (),
+            "product",
+            og.ArgumentError,
+            "MatMul: bias: tensor 'b' is of another graph; expected a tensor of this graph",
+        ),
+    ],
+)
+def test_a_refused_op_leaves_no_cast_of_its_bias(dims, name, error, message):
+    g = og.Graph()
+    x = g.input("x", og.bf16, (2, 3))
+    g.relu(x, name="taken")
+    bias = (g if dims else og.Graph()).input("b", og.f32, dims)
+    before = g._tensors
+    with pytest.raises(error) as raised:
+        g.matmul(x, np.ones((3, 5), og.bf16.numpy), bias=bias, name=name)
+    assert str(raised.value).startswith(message)
+    assert (len(g.ops), g._tensors) == (1, before)
