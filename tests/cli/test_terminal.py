@@ -18,6 +18,7 @@ class Screen(io.StringIO):
 
 
 def test_parts_stand_apart_at_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal has no width of its own
     made = rich.console.Console(file=sys.stdout, force_terminal=True, color_system=None, width=20, highlight=False)
     monkeypatch.setattr(terminal, "_console", lambda: made)
     columns = terminal.table(("op", "number>", "name="), [("a long name", 1, "abcdef"), ("b", 22, "c")])
@@ -34,12 +35,9 @@ def test_parts_stand_apart_at_a_terminal(monkeypatch, capsys):
 @pytest.mark.parametrize("stderr", [False, True])
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_texts_are_printed_as_they_are(is_terminal, stderr, monkeypatch):
-    for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1" if is_terminal else "")
-    out, err = Screen(), Screen()
-    if not is_terminal:
-        out, err = io.StringIO(), io.StringIO()
+    out, err = (Screen(), Screen()) if is_terminal else (io.StringIO(), io.StringIO())
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     made = terminal._console(stderr) if stderr else terminal._console()
