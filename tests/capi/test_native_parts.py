@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +63,7 @@ for major, minor, patch, runtime, capacity, hash in json.loads(sys.argv[1]):
                 lib.dnnl_graph_get_constant_tensor_cache)]
             has_openmp = found.omp_function("omp_get_max_threads") is not None
             told = [found.VERSION, found.HASH, found.RUNTIME, found.HASHES_CONSTANTS, found.LEAST_PRIMITIVES, *read,
-                    has_openmp, len(warned)]
+                    has_openmp, found.has_compiled(), len(warned)]
     print(json.dumps(told), flush=True)
     os._exit(0)
 """
@@ -92,7 +93,7 @@ def test_the_library_is_prepared_as_its_version_needs():
         else:
             *first, capacity, warned = wanted
             openmp = given[3] == 2 and library.RUNTIME == "OpenMP"
-            assert told == [[*given[:3]], *first, capacity, 0, 1, openmp, warned]
+            assert told == [[*given[:3]], *first, capacity, 0, 1, openmp, False, warned]
 
 
 # Calls ---------------------------------------------------------------------------------------------------------------
@@ -198,6 +199,61 @@ def test_a_compilation_is_noted_once(monkeypatch):
         library.begin_compilation()
         assert library.has_compiled()
     assert asked == [(library.before_compilation, "the constant tensor cache")]
+
+
+# The state of modules ------------------------------------------------------------------------------------------------
+
+CHILD = "after_in_child"
+# By module, which functions forks call, and what modules hold before anything has happened.
+BEGINNINGS = {
+    "_util.collector_pause": ({CHILD: "_after_fork"}, {"_freezes": False, "_pausing": set()}),
+    "_util.first_imports": ({}, {"_is_over": False, "_before": None}),
+    "_util.fork_safety": ({CHILD: "_free_locks"}, {}),
+    "_util.late_imports": (
+        {"before": "_before_fork", "after_in_parent": "_after_fork", CHILD: "_after_fork_in_child"},
+        {"_imported": set(), "_got": {}},
+    ),
+    "capi.caches": ({}, {"_capacity_changes": [0], "_hashed": [False], "_broken": [False]}),
+    "capi.tensor": ({CHILD: "_end_executions"}, {}),
+    "capi.thread_affinity": ({CHILD: "_forget_thread"}, {}),
+    "native.gc_pause": ({CHILD: "_after_fork"}, {"_pausing": set()}),
+}
+
+
+def begun(name, monkeypatch):
+    """A module that is imported beside the one in use, and the functions that forks are to call."""
+    called = {}
+    monkeypatch.setattr(os, "register_at_fork", called.update)
+    spec = find_spec(f"onegraph.{name}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, {when: function.__name__ for when, function in called.items()}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_modules_begin_without_a_past(name, monkeypatch):
+    module, called = begun(name, monkeypatch)
+    functions, state = BEGINNINGS[name]
+    assert (called, {key: getattr(module, key) for key in state}) == (functions, state)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "openmp", "called"),
+    [
+        ("OpenMP", True, {CHILD: "_after_fork"}),
+        ("TBB", False, {CHILD: "_after_fork"}),
+        ("SYCL", False, {CHILD: "_after_fork"}),
+        ("sequential", False, {}),
+    ],
+)
+def test_children_look_for_threads_of_the_runtime(runtime, openmp, called, monkeypatch):
+    monkeypatch.setattr(library, "RUNTIME", runtime)
+    monkeypatch.setattr(library, "omp_function", lambda name: (lambda number: 0) if openmp else None)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    module, found = begun("capi.threads", monkeypatch)
+    assert (found, module._forked, module.MAX_THREADS) == (called, set(), 64)
+    monkeypatch.setattr(os, "cpu_count", lambda: 65)
+    assert begun("capi.threads", monkeypatch)[0].MAX_THREADS == 65
 
 
 # The collector -------------------------------------------------------------------------------------------------------
