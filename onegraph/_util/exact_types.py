@@ -45,13 +45,13 @@ def whole(value: object) -> int | None:
 
 
 def real(value: object) -> float | None:
-    """A real number as a float, infinity if too large for one; None for other values, also bool and timedelta64."""
+    """A real number as a float, infinite if it is beyond all floats; None for others, also bool and timedelta64."""
     if not has_type(value, Real) or has_type(value, (bool, np.timedelta64)):
         return None
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf
 
 
 def text(value: object) -> str | None:
