@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from pathlib import PurePath
 from types import MappingProxyType
 
 import ml_dtypes
@@ -233,8 +234,20 @@ def test_functions_may_be_missing_where_nothing_is_told():
         validation.function("x", None)
 
 
+class Pretender:
+    """An object that only says that it is a path."""
+
+    __class__ = property(lambda self: PurePath)
+    _parts = _raw_paths = ("a",)
+    _drv = _root = ""
+
+
 @pytest.mark.parametrize(
-    ("value", "fits"), [("a", True), ("a\0b", False), (b"a", False), (1, False), (None, False), ("\ud800", False)]
+    ("value", "fits"),
+    [
+        *[("a", True), ("a\0b", False), (b"a", False), (1, False), (None, False), ("\ud800", False)],
+        (Pretender(), False),
+    ],
 )
 def test_paths_are_those_of_files(value, fits):
     told = "^x: .*; expected the path of a file$"
