@@ -51,7 +51,7 @@ def real(value: object) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value == abs(value) else -math.inf
 
 
 def text(value: object) -> str | None:
@@ -107,7 +107,7 @@ def plain(value: object) -> object:
 
 
 def _plain_scalar(value: Any) -> object:
-    if has_type(value, np.ndarray) and value.ndim == 0:
+    if has_type(value, np.ndarray):
         value = np.asarray(value)[()]
     if has_type(value, np.generic) and value.dtype.kind == "V":
         value = value.item()  # a scalar of ml_dtypes, which is not a number class of numpy
