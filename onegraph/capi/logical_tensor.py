@@ -83,7 +83,8 @@ class LogicalTensor(Final):
         if property == HOST_SCALAR:
             _check_host_scalar(dims, layout)
         element_strides = None if strides is None else _checked_strides(strides, dims, layout)
-        _check_size(dims, element_strides, data_type)
+        if element_strides is not None:  # a dense tensor has fewer than 2**60 elements of at most 8 bytes
+            _check_size(dims, element_strides, data_type)
         self._fill(number, data_type, dims, element_strides, layout, property)
 
     @classmethod
@@ -270,15 +271,9 @@ def _checked_strides(strides: Sequence[int], dims: Shape, layout: str) -> tuple[
     )
 
 
-def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> None:
-    if dims is None or None in dims:
-        return
-    elements = 1
-    if strides is None:
-        for dim in known_dims(dims):
-            elements *= max(dim, 1)
-    else:  # the library counts dim * stride for each axis
-        elements += sum(max(dim, 1) * stride for dim, stride in zip(known_dims(dims), strides, strict=True))
+def _check_size(dims: Shape, strides: Sequence[int], dtype: DataType) -> None:
+    # The library counts dim * stride for each axis.
+    elements = 1 + sum(max(dim, 1) * stride for dim, stride in zip(known_dims(dims), strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
 

@@ -251,7 +251,7 @@ def _check_data(logical_tensor: LogicalTensor, size: int, data: Array) -> None:
     if data.flags.c_contiguous:
         fits = data.nbytes >= size
     else:
-        pairs = zip(data.shape, data.strides, logical_tensor.strides or (), strict=False)
+        pairs = zip(data.shape, data.strides, logical_tensor.strides or (), strict=True)
         fits = data.shape == logical_tensor.shape and logical_tensor.strides is not None
         fits = fits and all(dim == 1 or ours == theirs * data.itemsize for dim, ours, theirs in pairs)
     if not fits:

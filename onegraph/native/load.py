@@ -120,5 +120,5 @@ def _refuse_cut_off(path: Path) -> None:
         table = file.read(SEGMENT.size * count)
     # The end of each segment in the file: its offset plus its size.
     ends = [sum(SEGMENT.unpack_from(table, at)) for at in range(0, len(table) - SEGMENT.size + 1, SEGMENT.size)]
-    if max(start + SEGMENT.size * count, *ends, 0) > size:
+    if max([start + SEGMENT.size * count, *ends]) > size:
         raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")

@@ -32,24 +32,57 @@ def chain(*ends, kind="ReLU"):
 
 
 @pytest.mark.parametrize(
-    ("strides", "fits"),
+    ("dtype", "shape", "strides", "fits"),
     [
-        ([3, 1], True),
-        ([0, 2**62 - 1], False),
-        ([2**62 - 1, 0], False),
-        ([2**59, 1], True),
-        ([2**60 - 3, 1], True),
-        ([2**60 - 2, 1], False),
-        ([2**60 - 1, 0], True),
-        ([2**60, 0], False),
-        ([2**62, 1], False),
-        ([-1, 1], False),
+        ("f32", (2, 3), [3, 1], True),
+        ("f32", (2, 3), [2**60 - 3, 1], True),
+        ("f32", (2, 3), [2**60 - 2, 1], False),
+        ("f32", (2, 1), [1, 2**61 - 4], True),
+        ("f32", (2, 1), [1, 2**61 - 3], False),
+        ("f32", (2, 0), [1, 2**61 - 4], True),
+        ("f32", (2, 0), [1, 2**61 - 3], False),
+        ("u8", (1,), [2**62 - 1], True),
+        ("u8", (1,), [2**62], False),
+        ("u8", (1,), [-1], False),
     ],
 )
-def test_strides_reach_less_than_2_to_the_63_bytes(strides, fits):
+def test_strides_reach_less_than_2_to_the_63_bytes(dtype, shape, strides, fits):
     told = r"expected a tensor of less than 2\*\*63 bytes|0 to 2\*\*62 - 1"
     with nullcontext() if fits else pytest.raises(og.ArgumentError, match=told):
-        assert lt(0, "f32", (2, 3) if strides[1] else (2, 1), strides=strides).strides == tuple(strides)
+        assert lt(0, dtype, shape, strides=strides).strides == tuple(strides)
+
+
+def opaque(number):
+    """A logical tensor of an opaque layout with a number, as the library makes it."""
+    struct = library.ffi.new("dnnl_graph_logical_tensor_t *", lt(0, "f32", (2,))._struct[0])
+    struct.layout_type, struct.layout.layout_id = library.enum_value("graph_layout_type_", "opaque"), number
+    return lt._of(struct[0])
+
+
+def test_opaque_tensors_are_equal_by_their_layouts(monkeypatch):
+    from onegraph.capi import logical_tensor
+
+    asked = []
+    monkeypatch.setattr(logical_tensor, "read", lambda function, ctype, *ends: asked.append(ends) or 1)
+    dense, first, second = lt(0, "f32", (2,)), opaque(5), opaque(6)
+    assert [one.layout_id for one in (dense, first, second)] == [None, 5, 6]
+    assert [one == other for one, other in ((first, dense), (dense, first), (first, second))] == [False] * 3
+    assert asked == []
+    again = opaque(5)
+    assert first == again
+    assert asked == [(first._struct, again._struct)]
+    assert dense.__eq__("dense") is NotImplemented
+    assert dense == dense._numbered(0)
+    assert len(asked) == 2
+
+
+def test_a_tensor_with_another_number_is_a_copy():
+    tensor = lt(3, "s8", (2, 3), strides=(1, 2), property="constant")
+    for found in (tensor._numbered(8), tensor._numbered(3)._numbered(8)):
+        assert found == lt(8, "s8", (2, 3), strides=(1, 2), property="constant")
+        assert found != tensor
+        assert (found.strides, found.layout, found.property) == ((1, 2), "strided", "constant")
+    assert tensor.id == tensor._struct.id == 3
 
 
 @pytest.mark.parametrize(
@@ -121,6 +154,9 @@ SAME = lt(0, "f32", (2, 1), strides=(3, 1))
     ],
 )
 def test_tensors_are_the_same_apart_from_single_axes(other, same):
+    bare, shapeless = lt(0, "f32", (), layout="any"), lt(0, "f32", layout="any")
+    assert is_same(bare, bare)
+    assert is_same(shapeless, shapeless)
     assert is_same(SAME, other) is is_same(other, SAME) is same
 
 
@@ -371,3 +407,138 @@ def test_the_mode_of_a_graph_is_asked_of_newer_libraries(monkeypatch):
     plain = capi.Graph()
     plain._create_graph()
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize("name", ["set_fpmath_mode", "add_op", "finalize", "partitions"])
+def test_a_graph_is_not_changed_in_the_midst_of_a_change(name):
+    graph, (op,) = capi.Graph(), chain((0, 1))
+    given = {"set_fpmath_mode": ["strict"], "add_op": [op]}.get(name, [])
+    with graph._lock, pytest.raises(og.StateError, match=r"^graph: this thread is in the midst of changing it"):
+        getattr(graph, name)(*given)
+
+
+def test_an_op_or_tensor_is_not_changed_in_the_midst_of_a_change():
+    from onegraph.capi import tensor as tensors
+
+    (op,) = chain((0, 1))
+    with op._lock:
+        for change in (
+            lambda: op.add_input(lt(2, "f32")),
+            lambda: op.add_output(lt(2, "f32")),
+            lambda: capi.Graph().add_op(op),
+            lambda: capi.Partition.from_op(op),
+        ):
+            with pytest.raises(og.StateError, match=r"^op 0: this thread is in the midst of changing it"):
+                change()
+    soft = capi.Op(5, "SoftMax")
+    with soft._lock, pytest.raises(og.StateError, match=r"^op 5: this thread is in the midst of changing it"):
+        soft.set_attr("axis", 1)
+    tensor = capi.Tensor(lt(7, "f32", (2,)), np.zeros(2, F32))
+    with tensors._lock, pytest.raises(og.StateError, match=r"^tensor 7: this thread is in the midst"):
+        tensor.set_data_handle(np.ones(2, F32))
+    tensor.set_data_handle(np.ones(2, F32))
+    assert tensor._library_address == tensor.address
+    tensor._library_address = None  # as after an interrupt
+    assert tensor.data_handle == tensor._library_address == tensor.address
+
+
+def test_a_c_op_is_made_anew_only_where_it_must_give_something_up():
+    op = capi.Op(1, "Interpolate", attrs={"mode": "nearest"})
+    made = op._ptr
+    for change in (
+        lambda: op.add_input(lt(0, "f32", (1, 1, 3))),
+        lambda: op.set_attr("scales", [2.0]),
+        lambda: op.set_attr("scales", [3.0]),
+        lambda: op.add_output(lt(1, "f32")),
+    ):
+        change()
+        assert op._ptr is made
+    op.set_attr("sizes", [6])
+    assert op._ptr is not made
+    made = op._ptr
+    op.set_attr("sizes", None)
+    assert op._ptr is not made
+    assert op.attrs == {"mode": "nearest", "scales": (3.0,)}
+    for end, change in (("input", op.add_input), ("output", op.add_output)):
+        with pytest.raises(og.ArgumentError, match=f"^{end}: 5; expected a LogicalTensor"):
+            change(5)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_tensor_has_one_producer(count):
+    source, result = lt(0, "f32", (2, 3)), lt(9, "f32", (2, 3))
+    ends = [source, lt(1, "f32", (3,)), lt(2, "f32", (2,)), lt(3, "f32", (2,))]
+    op = capi.Op(4, "LayerNorm", inputs=ends[:1], outputs=[result, *[lt(5, "f32", (2,))] * 2])
+    op.set_attr("use_affine", False)
+    graph = capi.Graph()
+    with pytest.raises(og.ArgumentError, match=r"tensor 5 is produced twice, by Op\(4.* and Op\(4"):
+        graph.add_op(op)
+    (first,), second = chain((0, 9)), capi.Op(count, "Exp", inputs=[source], outputs=[result])
+    graph.add_op(first)
+    with pytest.raises(og.ArgumentError, match=rf"tensor 9 is produced twice, by Op\(0.* and Op\({count}"):
+        graph.add_op(second)
+    assert graph.ops == (first,)
+
+
+@pytest.mark.parametrize("mode", ["strict", "bf16"])
+def test_partitions_know_whether_f32_is_strict(mode, monkeypatch):
+    from onegraph.capi import graph as graphs
+    from onegraph.capi.partition import count_ids
+
+    graph, (op,) = capi.Graph("cpu", mode), chain((0, 1))
+    graph.add_op(op)
+    graph.finalize()
+    assert [one._strict for one in graph.partitions()] == [mode == "strict"]
+    asked = []
+    monkeypatch.setattr(graphs, "unproduced_weights", lambda ends, version: asked.append(ends) or [5])
+    assert len(graph.partitions("debug")) == 1
+    with pytest.raises(
+        og.UnsupportedError, match=r"tensor 5: weights that no op produces, .*; expected policy='debug'"
+    ):
+        graph.partitions("fusion")
+    assert asked == [[("ReLU", [0], [1])]]
+    (bare,) = chain((0, 1))
+    assert capi.Partition.from_op(bare)._strict
+    assert count_ids([op, bare]) == 6
+    assert count_ids([capi.Op(1, "ReLU")]) == 1
+
+
+def test_partitions_come_from_graphs_and_ops():
+    ffi = library.ffi
+    for pointer in (None, 5, ffi.new("int *"), ffi.cast("dnnl_graph_partition_t", 0), ffi.NULL):
+        with pytest.raises(og.ArgumentError, match=r"a partition comes from Graph\.partitions"):
+            capi.Partition(pointer, {})
+    for call in (capi.Partition.from_op, capi.Graph().add_op):
+        with pytest.raises(og.ArgumentError, match=r"^op: 5; expected an Op"):
+            call(5)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_arrays_stay_while_they_are_computed_with(fails, monkeypatch):
+    from onegraph.capi import partition
+
+    (op,) = chain((0, 1))
+    compiled = capi.Partition.from_op(op).compile()
+    assert compiled.owner_thread is None
+    ends = [capi.Tensor(one, np.zeros((2, 3), F32)) for one in (*compiled.inputs, *compiled.outputs)]
+    refused = []
+
+    def executed(*given):
+        for end in ends:
+            with pytest.raises(og.StateError, match="in use by an execution") as raised:
+                end.set_data_handle(np.ones((2, 3), F32))
+            refused.append(raised)
+        if fails:
+            raise KeyError("no")
+
+    monkeypatch.setattr(partition, "execute", executed)
+    with pytest.raises(KeyError) if fails else nullcontext() as kept:
+        compiled.execute(capi.Stream(), ends[:1], ends[1:])
+    assert len(refused) == 2
+    for end in ends:  # although the error is kept, with what was computed with
+        end.set_data_handle(np.ones((2, 3), F32))
+    assert (kept is None) is not fails
+    with pytest.raises(og.ArgumentError, match="stream: of another engine than the compiled partition"):
+        compiled.execute(capi.Stream(capi.Engine()), ends[:1], ends[1:])
+    with pytest.raises(og.ArgumentError, match="stream: 5; expected a Stream"):
+        compiled.execute(5, ends[:1], ends[1:])

@@ -642,3 +642,42 @@ def test_ops_and_attributes_newer_than_the_library_are_refused(attribute, since,
     subject = "Op.qtype" if attribute else "Op"
     with pytest.raises(og.UnsupportedError, match=f"^{subject} needs oneDNN 3.5; ") if newer else nullcontext():
         op_checks.refuse_newer(schema, attribute)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("refused", [False, True])
+def test_checks_of_few_tensors_are_remembered(more, refused, monkeypatch):
+    asked = []
+
+    def remembered(*given):
+        asked.append(("remembered", *given))
+        if refused:
+            raise og.ArgumentError("without the name")
+        return ((1,),)
+
+    monkeypatch.setattr(op_checks, "_remembered", remembered)
+    monkeypatch.setattr(op_checks, "checked_shapes", lambda *given: asked.append(("checked", *given)) or ((2,),))
+    count = op_checks.MAX_INPUTS + more
+    ins, outs = [op_checks.TensorType(og.f32, (4,))] * (count - 1), [op_checks.TensorType(og.s8, None)]
+    found = op_checks.check_use(BASE["Concat"], {"axis": 0}, "name", ins, outs)
+    assert found == (((2,),) if more or refused else ((1,),))
+    key = op_checks.attrs_key({"axis": 0})
+    types = (*[(og.f32, (4,), None)] * (count - 1), (og.s8, None, None))
+    first, last = ("remembered", "Concat", key, types, count - 1), ("checked", BASE["Concat"], {"axis": 0}, "name")
+    assert asked == [*[first] * (not more), *[(*last, ins, outs)] * (more or refused)]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "longest"), [([], 0), ([None], 0), ([()], 0), ([(None, 0)], 0), ([(2, None), None, (5, 3)], 5)]
+)
+@pytest.mark.parametrize("kind", ["Interpolate", "ReLU"])
+@pytest.mark.parametrize("endless", [False, True])
+def test_long_axes_are_refused_where_every_position_is_tabulated(shapes, longest, kind, endless, monkeypatch):
+    asked = []
+    table = SimpleNamespace(ops={"Interpolate"}, when=lambda number: asked.append(number) or endless)
+    monkeypatch.setattr(op_checks, "ENDLESS_TABLE", table)
+    types, refused = [op_checks.TensorType(None, shape) for shape in shapes], endless and kind == "Interpolate"
+    told = f"label: an axis of {longest} elements; .* expected at most {op_checks.MAX_TABULATED}"
+    with pytest.raises(og.UnsupportedError, match=told) if refused else nullcontext():
+        op_checks._refuse_endless(BASE[kind], "label", types)
+    assert asked == ([longest] if kind == "Interpolate" else [])

@@ -449,6 +449,7 @@ def test_the_library_is_that_of_the_environment_or_of_the_wheel(monkeypatch, tmp
     library_file, link = tmp_path / "x" / load.SONAME, tmp_path / "link"
     library_file.parent.mkdir()
     library_file.touch()
+    (tmp_path / "other.so").touch()
     link.symlink_to(library_file)
     (tmp_path / "y.dist-info").mkdir()
     (tmp_path / "y.dist-info" / "RECORD").write_text(f"other.so,,\n{load.SONAME},1,2\nx/{load.SONAME},sha,3\n")
@@ -494,10 +495,10 @@ def test_a_file_is_a_library_with_the_graph_api(functions, error, text, monkeypa
 
     monkeypatch.setattr(load, "find_spec", lambda name: name)
     monkeypatch.setattr(load, "_find_library", lambda: tmp_path / "x.so")
-    monkeypatch.setattr(load, "_refuse_cut_off", lambda path: None)
+    monkeypatch.setattr(load, "_refuse_cut_off", provided.append)
     monkeypatch.setattr(load, "load_with_siblings", lambda path: handle)
     monkeypatch.setattr(load, "provide_opencl", provided.append)
     monkeypatch.setattr(load, "import_module", imported)
     with pytest.raises(og.LibraryError, match=text) if text else nullcontext():
         assert load.load() == (handle, load.EXTENSION)
-    assert provided == [tmp_path / "x.so"]
+    assert provided == [tmp_path / "x.so"] * 2
