@@ -103,7 +103,7 @@ def _find_wheel() -> Path | None:
     """The folder with the metadata of the library's wheel; importlib.metadata takes 9 ms to find it."""
     prefix = WHEEL.replace("-", "_")
     for place in sys.path:
-        for folder_found in Path(place or ".").glob(f"{prefix}-*.dist-info"):
+        for folder_found in Path(place).glob(f"{prefix}-*.dist-info"):
             return folder_found
     return None
 

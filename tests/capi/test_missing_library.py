@@ -109,6 +109,7 @@ def elf(*segments, start=64, count=None):
         (elf((0, 119))[:-1], True),
         (elf(), False),
         (elf(start=65), True),
+        (elf(start=120, count=1) + b"\xff" * 56 + elf((0, 176))[64:], False),
         (elf((0, 500)).replace(b"ELF", b"elf"), False),
         (elf()[:63], False),
         (elf()[:7], False),
