@@ -11,6 +11,7 @@ import pytest
 
 import onegraph as og
 from onegraph.ir import op as records
+from onegraph.ir import tensor_type as tensor_types
 from onegraph.ir.file_origin import FileOrigin
 from onegraph.ir.operators import _OTHER, _SAME, Identity, Operators
 from onegraph.ir.tensor_type import as_shape, as_strides, tensor_type
@@ -102,6 +103,7 @@ class Record:
         (TensorType(og.f32, (2,), None), og.f32, (2,), None),
         (Record(), og.f32, (2,), None),
         (Record(shape=None), og.f32, None, None),
+        (Record(value=np.ones(2, F32)), og.f32, (2,), [1, 1]),
         (Record(shape=[2, None]), og.f32, (2, None), None),
         (Record(dtype="bf16"), og.bf16, (2,), None),
         (("f32", (2, None)), og.f32, (2, None), None),
@@ -137,7 +139,25 @@ def test_other_types_are_refused(given, text):
         tensor_type(given)
 
 
+@pytest.mark.parametrize(
+    ("shape", "is_stored"),
+    [(None, True), ((2, None), True), ((), True), ((True,), False), ([2], False), ((2.0,), False)],
+)
+def test_shapes_of_graphs_are_not_converted_again(shape, is_stored, monkeypatch):
+    asked = []
+    monkeypatch.setattr(tensor_types, "as_shape", lambda dims: asked.append(dims) or (7,))
+    assert tensor_type(Record(shape=shape)).shape == (shape if is_stored else (7,))
+    assert asked == ([] if is_stored else [shape])
+    assert tensor_type(Record(dtype="f32")).shape == (7,)
+
+
 # Tensors
+
+
+def test_a_tensor_without_parts_says_so():
+    for name in ("dtype", "_graph", "relu"):
+        with pytest.raises(og.StateError, match="this LogicalTensor was not made by its constructor"):
+            getattr(object.__new__(og.LogicalTensor), name)
 
 
 def test_a_tensor_says_where_ops_are():
@@ -227,6 +247,7 @@ def test_an_op_of_a_user_has_attributes_of_its_own():
     assert same.attrs is own.attrs
     other = og.Op(1, "SoftMax", (), (), {"axis": 5}, "y", own.edition, own.signature)
     assert other.attrs == {"axis": 5}
+    assert type(other.attrs) is MappingProxyType
     for attrs, signature, text in (([1], None, r"attrs: \[1\]; expected a dictionary"), ({}, 3, "signature: 3; expe")):
         with pytest.raises(og.ArgumentError, match=text):
             og.Op(1, "SoftMax", (), (), attrs, "y", "onednn-3.2", signature)
