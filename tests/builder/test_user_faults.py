@@ -1,5 +1,6 @@
 """Faults that ONEGRAPH_FAULTS switches off by name, or adds from files."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -128,6 +129,12 @@ def test_every_op_and_data_type_in_either_format(tmp_path):
 def test_name_of_no_fault_beside_any_is_told():
     with pytest.raises(ArgumentError, match=r"-q_x_z; expected the name of a fault of docs/faults\.md$"):
         check_names(frozenset(["q_x_z"]))
+
+
+def test_digest_is_that_of_the_names_in_order_and_of_the_files(tmp_path):
+    (tmp_path / "ours.toml").write_text(OURS)
+    found = read_user_faults(f"-b,{tmp_path / 'ours.toml'},-a")
+    assert found.digest == hashlib.blake2b(b"a,b" + OURS.encode(), digest_size=16).hexdigest()
 
 
 def test_missing_file_is_told():

@@ -1,8 +1,15 @@
-"""The pages of ops and faults that the documentation site is made of."""
+"""The pages of ops and faults that the documentation site is made of.
+
+The record fault_pages.json has digests of the pages of faults: the words of each fault, and the tables of what was
+seen. ``python tests/house/test_site_pages.py`` writes it anew.
+"""
 
 import re
+from functools import cache
+from pathlib import Path
 
 import pytest
+from helpers.recorded import digest, keep, kept
 
 from onegraph.builder.op_site import NEWEST_FIRST, markdown_index, op_pages, page_name
 from onegraph.faults.api import API
@@ -13,7 +20,9 @@ from onegraph.opset.errata.catalogue import CORRECTIONS
 from onegraph.opset.errata.page import errata_pages
 from onegraph.tools.op_examples import example
 
+KEPT = Path(__file__).parents[1] / "recorded" / "fault_pages.json"
 LONGEST = 60_000  # characters of a page, some ten screens
+fault_pages = cache(markdown_faults)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +57,16 @@ def test_an_op_of_several_editions_has_tabs(pages):
     assert [NEWEST_FIRST.index(head) for head in heads] == sorted(NEWEST_FIRST.index(head) for head in heads)
 
 
+def recorded():
+    return {name: digest([text]) for name, text in fault_pages().items()}
+
+
+def test_pages_of_faults_are_the_recorded_ones():
+    assert recorded() == kept(KEPT)
+
+
 def test_each_fault_is_on_the_page_of_its_family():
-    made = markdown_faults()
+    made = fault_pages()
     assert len(made) == len(CATALOGUE) + 1
     for title, faults in CATALOGUE.items():
         (page,) = [text for text in made.values() if f"\n# {title}\n" in text]
@@ -66,19 +83,19 @@ def test_each_erratum_is_on_the_page_of_its_section():
 
 
 def test_pages_are_short(pages):
-    every = {**pages, **markdown_faults(), **errata_pages()}
+    every = {**pages, **fault_pages(), **errata_pages()}
     assert {name: len(text) for name, text in every.items() if len(text) > LONGEST} == {}
 
 
 def test_tables_of_faults_take_few_screens():
-    lengths = [len(table.splitlines()) - 2 for table in re.findall(r"(?m)^(?:\|.*\n)+", markdown_faults()["faults"])]
+    lengths = [len(table.splitlines()) - 2 for table in re.findall(r"(?m)^(?:\|.*\n)+", fault_pages()["faults"])]
     assert sum(lengths) == len(CATALOGUE) + len(API)
     assert max(lengths) <= 14  # at a width of 390 pixels, a row takes up to 180, and three screens 2,532
 
 
 def test_fences_and_tables_of_pages_are_whole(pages):
     """Fences are closed in their order, tabs stand in a set of tabs, and a row has the columns of its head."""
-    for name, text in {**pages, **markdown_faults(), **errata_pages()}.items():
+    for name, text in {**pages, **fault_pages(), **errata_pages()}.items():
         opened, columns = [], None
         for line in text.splitlines():
             fence = re.match(r"(`{3,})(.*)", line)
@@ -94,3 +111,7 @@ def test_fences_and_tables_of_pages_are_whole(pages):
                 assert len(re.findall(r"(?<!\\)\|", line)) == columns, (name, line)
             columns = (columns or len(re.findall(r"(?<!\\)\|", line))) if is_row else None
         assert opened == [], name
+
+
+if __name__ == "__main__":
+    keep(KEPT, recorded())

@@ -75,6 +75,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_slow_fusions",
         "test_checker_against_library",
         "test_user_faults",
+        "test_site_pages",
     ),
     "gradient": (
         "test_recorded_graphs",
