@@ -37,7 +37,7 @@ def steps_to_fast(result: Dims, operand: Dims) -> list[Dims]:
     while len(collapsed(result, tuple(shape))[0]) > RUNS:
         varies = varying(result, tuple(shape))
         last = next(axis for axis in reversed(range(len(result))) if result[axis] > 1 and not varies[axis])
-        while last >= 0 and (result[last] == 1 or not varies[last]):
+        while not varies[last]:  # some axis before it varies, as there are more runs
             shape[last] = result[last]
             last -= 1
         steps.append(tuple(shape))

@@ -73,7 +73,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
     for use in uses:
         ends = [number for number in use.inputs if number in heads]
         head = heads[ends[-1]] if ends else None
-        if use.kind in CARRIED and (head is not None or use.inputs[0] not in heads):
+        if use.kind in CARRIED:
             if head is None:
                 kept[use.outputs[0]] = kept.get(use.inputs[0], dtype_of(use, 0))
                 continue

@@ -638,7 +638,7 @@ def around_fault(name: str, number: int) -> Any:
 
 
 def programs() -> dict[str, Callable[[], object]]:
-    from . import fault_programs, text_programs  # noqa: F401  # they add programs
+    from . import fault_bounds, fault_programs, text_programs  # noqa: F401  # they add programs
     from .small_programs import PROGRAMS
 
     return PROGRAMS

@@ -1,0 +1,224 @@
+"""Programs that ask the records of faults at their bounds: uses of ops and of fusions that no example lies beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
+from typing import Any
+
+import onegraph as og
+from onegraph.faults import slow_fusions, slow_strides, strided_ops
+from onegraph.faults.constant_inputs import End, WiredOp, added
+from onegraph.faults.depthwise import FAR_PADS, Padding
+from onegraph.faults.fusions import FUSIONS, strided
+from onegraph.faults.leaks import leaks_pairs
+from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst, steps_over
+from onegraph.faults.performance import SHORT_ROWS
+from onegraph.faults.use import Laid
+from onegraph.faults.without_avx512 import SLOW_COLUMNS, Columns
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.window import AxisWindow
+
+from .fault_subjects import OF_SINGLE_OPS, fused, graph_of
+from .small_programs import laid_in, program
+
+F32, F16, BF16, U8 = (DataType(name) for name in ("f32", "f16", "bf16", "u8"))
+NEAR = (-1, 0, 1)
+
+
+def use_of(kind: str, attrs: dict[str, Any], dtype: DataType, *shapes: Any) -> Call:
+    """A use of an op on tensors of one type."""
+    return Call(BASE[kind], attrs, [TensorType(dtype, shape) for shape in shapes], 1, [dtype])
+
+
+def quantized_uses() -> Iterator[Call]:
+    """Codes with scales and zero points at the ends of their ranges, for each index of an axis or for all."""
+    zps = [end + step for end in (2**31, -(2**31), 2**32, 0) for step in NEAR]
+    tiny = (2.0**-127, 2.0**-128, 2.0**-129, -(2.0**-128), 0.0, 1.0)
+    for kind, dtype in (("Quantize", F32), ("Dequantize", U8)):
+        yield from (use_of(kind, {"scales": (0.5,), "zps": points}, dtype, (2, 3)) for points in ((), *zip(zps)))
+        yield from (use_of(kind, {"scales": (scale, 1.0), "zps": (0, 0)}, dtype, (2, 3)) for scale in tiny)
+        several = ((0.5,) * 2, (0.5, 0.25), (0.5,))
+        for axis, scales, qtype in product((-2, -1, 0, 1), several, ("per_channel", "per_tensor")):
+            attrs = {"scales": scales, "zps": (0,) * len(scales), "axis": axis, "qtype": qtype}
+            yield use_of(kind, attrs, dtype, (2, 2))
+
+
+def products() -> Iterator[Call]:
+    """Products of batches, of one row or several, and of axes with large prime factors."""
+    batches = ((1, 1), (1, 2), (2, 1), (2, 3))
+    for first, second, dtype, turned in product(batches, (*batches, ()), (F32, BF16, F16), (False, True)):
+        for rows, terms in ((1, 4), (4, 1), (5, 4)):
+            yield use_of("MatMul", {"transpose_a": turned}, dtype, (*first, rows, terms), (*second, rows, 6))
+            yield use_of("MatMul", {"transpose_b": turned}, dtype, (*first, rows, terms), (*second, terms, 6))
+    prime = 2**31 - 1
+    for size in (prime - 1, prime, prime + 1, prime + 12, 2 * prime, 2 * prime + 1, 3 * prime, prime**2, 2**32 - 5):
+        yield use_of("MatMul", {}, F32, (1, size), (size, 1))
+
+
+def pools() -> Iterator[Call]:
+    """Pools of windows as large as a kernel counts, and pools without an axis."""
+    for kernel in ((2**12, 2**12), (2**12, 2**12 + 1), (2**24 - 1, 1), (1, 2**24), (2**24 + 1, 1)):
+        window = {"kernel": kernel, "strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "exclude_pad": False}
+        yield use_of("AvgPool", window, F32, (1, 2**25, 2**12 + 1, 1))
+    empty = dict.fromkeys(("kernel", "strides", "pads_begin", "pads_end", "dilations"), ())
+    yield use_of("MaxPool", empty, F32, (2, 3))
+
+
+def elementwise_uses() -> Iterator[Call]:
+    """Gradients of slopes that rows share, and images between sizes whose quotients no f32 holds."""
+    for form, shape in (("NCX", (2, 3, 4, 5)), ("NXC", (2, 4, 5, 3)), ("NCX", (2, 1, 4, 5)), ("NCX", (2, 3, 4, 1))):
+        for slope in ((3, 4, 1), (4, 1, 3), (4, 1), (1, 3, 4, 1), (1, 4, 1, 3), (3, 1, 1), (1, 4, 1), (3, 4, 5)):
+            yield use_of("PReLUBackward", {"data_format": form}, F32, shape, slope, shape)
+    sizes = (1, 2, 3, 6, 7, 12, 2188, 4321, 4377, 2**18 - 1, 2**18)
+    for old, new, mode in product(sizes, sizes, ("nearest", "linear")):
+        attrs: dict[str, Any] = {"mode": mode, "sizes": (new,), "data_format": "NCX"}
+        yield use_of("Interpolate", attrs, F32, (1, 1, old))
+        yield use_of("InterpolateBackward", attrs, F32, (1, 1, old), (1, 1, new))
+
+
+def of_uses(uses: Callable[[], Iterator[Call]]) -> Iterator[str]:
+    """Which faults the uses run into."""
+    from tests.faults.test_fault_conditions import verdict
+
+    for call in uses():
+        faults = [one for one in OF_SINGLE_OPS if call.schema.kind in one.ops]
+        found = [verdict(asked, call) for one in faults for asked in (one.when, one.certain) if asked is not None]
+        yield f"{call.schema.kind} {''.join(found)}"
+
+
+@program
+def _faults_of_uses_at_bounds() -> str:
+    return "\n".join(line for uses in (quantized_uses, products, pools, elementwise_uses) for line in of_uses(uses))
+
+
+@program
+def _sizes_at_bounds() -> str:
+    """What is slow at sizes beside bounds: rows, columns, paddings and windows."""
+    made = [f"{steps_over(AxisWindow(1, 2, 2, 2 * count, 0), 1, None)}" for count in (2**16, 2**16 + 1, 2**17 + 1)]
+    made += [f"{SHORT_ROWS.when(((rows, 16), (16,)))}" for rows in (8192, 8197, 8198, 3 * 2731)]
+    columns = [512 * count + step for count in (1, 2, 3, 4, 40) for step in (0, 1)]
+    for rows, wide, size in product((23, 24, 263, 264, 302, 354, 355, 542, 541), columns, (1, 2, 4)):
+        made.append(f"{SLOW_COLUMNS.when(Columns(rows, wide, size))}")
+    for gaps, begin, end, most in product(((1, 1), (1, 2), (2, 1)), (0, 4, 6, 7), (0, 5, 7), (4, 6)):
+        attrs = {"strides": (1, 1), "dilations": gaps, "pads_begin": (9, begin), "pads_end": (9, end), "groups": 8}
+        attrs |= {"data_format": "NXC", "weights_format": "XIO"}
+        image = use_of("Convolution", attrs, F32, (1, 20, 20, 8), (3, 3, 1, 8))
+        made.append(f"{FAR_PADS.when(Padding(image, most))}")
+    window = {"strides": (2,), "kernel": (3,), "pads_begin": (1,), "pads_end": (0,), "dilations": (1,)}
+    for kind, dtype, cache in product(("MaxPool", "AvgPool", "MaxPoolBackward"), (F32, BF16), (0, 1, 2, 2**14, 2**20)):
+        attrs = {name: one for name, one in window.items() if BASE[kind].has_attribute(name)} | {"data_format": "NCX"}
+        attrs |= {"exclude_pad": True} if kind == "AvgPool" else {}
+        shapes = ((2, 16, 96), (2, 16, 48)) if kind.endswith("Backward") else ((2, 16, 96),)
+        made.append(f"{SLOW_CHANNELS_FIRST.when(ChannelsFirst(use_of(kind, attrs, dtype, *shapes), cache))}")
+    made += [
+        f"{leaks_pairs(use_of('MatMul', {}, dtype, (4, terms), (terms, 8)), tiles)}"
+        for dtype, terms, tiles in product((F32, F16, BF16), (3, 4), (False, True))
+    ]
+    for first, second, result in product(((2, 3), (2, None), (1, 3), None), repeat=3):
+        ends = End(0, first), End(1, second), End(2, result)
+        nodes = [WiredOp("ReLU", ends[:1], (End(3, first),)), WiredOp("Add", ends[:2], ends[2:])]
+        made.append(f"{sorted(added(nodes))}")
+    return "\n".join(made)
+
+
+@program
+def _images_in_any_order() -> str:
+    """What is slow for images whose axes lie in any order, of either format, inside of fusions or not."""
+    from tests.faults.test_fault_conditions import verdict
+
+    made = []
+    for shape in ((2, 3), (4, 3, 5), (2, 3, 4, 5), (4, 1, 3, 1), (2, 32, 24, 24)):
+        for order in permutations(range(len(shape))):
+            strides = laid_in(order, shape, 0)
+            made.append(f"{slow_strides.is_channels_last(shape, strides)}")
+            made += [verdict(one.when, (shape, strides)) for one in slow_strides.TENSORS]
+            for fault, form in product((*slow_strides.FAULTS, *strided_ops.FAULTS), ("NCX", "NXC")):
+                for kind, inside in product(sorted(fault.ops)[:2], ((), ("MaxPool",))):
+                    laid = Laid(kind, len(shape), shape, strides, True, frozenset(inside), {"data_format": form})
+                    made.append(verdict(fault.when, laid))
+    return "\n".join(made)
+
+
+def narrow_and_wide() -> Iterator[og.Graph]:
+    """Results that a binary op spreads, or whose axes change places behind a product."""
+    shapes = (1, 1, 4), (1, 3, 4), (2, 3, 4), (2, 1, 4), (2, 3, 1)
+    for name, first, second, wide in product(("add", "subtract"), shapes[:4], shapes[1:4], shapes[1:]):
+        graph = og.Graph()
+        ends = [graph.input(f"x{place}", "f32", shape) for place, shape in enumerate((first, second, wide))]
+        graph.output("y", graph.relu(graph.multiply(getattr(graph, name)(*ends[:2]), ends[2])))
+        yield graph
+    graph = og.Graph()
+    made = graph.matmul(graph.input("x", "f32", (2, 1, 3, 4)), graph.input("w", "f32", (4, 1)))
+    graph.output("y", graph.relu(graph.static_transpose(made, order=[0, 2, 1, 3])))
+    yield graph
+
+
+def sums_beside_products() -> Iterator[og.Graph]:
+    """Sums of strided tensors beside products with an operand, and columns with a whole one."""
+    for shape, is_turned in product(((6,), (4, 1), (4, 6), (1,)), (False, True)):
+        graph = og.Graph()
+        x = graph.input("x", "f32", (4, 6), strides=(1, 4) if is_turned else None)
+        graph.output("sum", graph.add(x, graph.input("y", "f32", (4, 6))))
+        made = graph.matmul(graph.input("a", "f32", (4, 5)), graph.input("b", "f32", (5, 6)))
+        graph.output("z", graph.add(made, graph.input("bias", "f32", shape)))
+        yield graph
+    for batch in ((), (2,), (2, 3)):
+        for shape in ((*batch, 4, 1), (4, 1), (1,)):
+            graph = og.Graph()
+            made = graph.matmul(graph.input("a", "f32", (*batch, 4, 5)), graph.input("b", "f32", (5, 1)))
+            graph.output("y", graph.relu(graph.add(made, graph.input("c", "f32", shape))))
+            yield graph
+
+
+def coded() -> Iterator[og.Graph]:
+    """Codes that are floats twice, scales whose quotients are bounds, and norms behind which codes are made."""
+    for is_same in (False, True):
+        graph = og.Graph()
+        codes = graph.input("x", "u8", (4, 4))
+        first = graph.dequantize(codes, scales=[0.5], zps=[0])
+        again = first if is_same else graph.dequantize(codes, scales=[0.5], zps=[0])
+        weights = graph.dequantize(graph.input("w", "s8", (4, 4)), scales=[0.5], zps=[0])
+        total = graph.add(graph.matmul(first, weights), again)
+        graph.output("y", graph.quantize(total, scales=[1.0], zps=[0], dtype="u8"))
+        yield graph
+    for power, share in product((18, 19, 22, 23, 24), (1.0, 0.75)):
+        graph = og.Graph()
+        made = graph.relu(graph.dequantize(graph.input("x", "u8", (4, 4)), scales=[1.0], zps=[0]))
+        graph.output("y", graph.quantize(made, scales=[share * 2.0**-power], zps=[0], dtype="u8"))
+        yield graph
+    rows: tuple[Any, ...] = ((8,), (1, 8), (4, 8), (1,))
+    for form, shape, kind in product(("NXC", "NCX"), (*rows, (8, 1, 1)), ("batch", "layer", "group")):
+        if form == "NXC" and shape == (8, 1, 1):
+            continue
+        graph = og.Graph()
+        x = graph.input("x", "f32", (2, 4, 4, 8) if form == "NXC" else (2, 8, 4, 8))
+        vectors = [graph.input(f"v{place}", "f32", (8,)) for place in range(4)]
+        if kind == "batch":
+            made = graph.batch_norm_inference(x, *vectors, epsilon=1e-5, data_format=form)
+        elif kind == "layer":
+            made = graph.layer_norm(x, keep_stats=False, use_affine=False)
+        else:
+            attrs = {"groups": 2, "keep_stats": False, "use_affine": False, "data_format": form}
+            made = graph.op("GroupNorm", [x], attrs)
+        joined = graph.multiply(made, graph.input("o", "f32", shape))
+        graph.output("y", graph.quantize(joined, scales=[1.0], zps=[0], dtype="u8"))
+        yield graph
+
+
+@program
+def _fusions_at_bounds() -> str:
+    """Which faults of fusions all their examples run into, and graphs beside bounds."""
+    from tests.faults.test_fault_conditions import verdict
+
+    faults = (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS)
+    graphs = [graph_of(example.build) for fault in faults for example in fault.examples]
+    graphs += [graph for make in (narrow_and_wide, sums_beside_products, coded) for graph in make()]
+    made = []
+    for graph in graphs:
+        subject = fused(graph)
+        concerned = [one for one in faults if not subject.kinds.isdisjoint(one.ops)]
+        made.append("".join(verdict(one.when, subject) for one in concerned))
+    return "\n".join(made)
