@@ -11,11 +11,16 @@ from onegraph.faults import slow_fusions, slow_strides, strided_ops
 from onegraph.faults.constant_inputs import End, WiredOp, added
 from onegraph.faults.depthwise import FAR_PADS, Padding
 from onegraph.faults.fusions import FUSIONS, strided
+from onegraph.faults.fusions.int8 import overflows
 from onegraph.faults.leaks import leaks_pairs
+from onegraph.faults.ops.elementwise import EXACT, wide_integers
 from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst, steps_over
+from onegraph.faults.ops.size import has_large_factor
+from onegraph.faults.ops.windows import copies_wrong
 from onegraph.faults.performance import SHORT_ROWS
-from onegraph.faults.use import Laid
+from onegraph.faults.use import Laid, Operand, Use
 from onegraph.faults.without_avx512 import SLOW_COLUMNS, Columns
+from onegraph.opset.convolution_geometry import convolution_geometry
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -47,15 +52,12 @@ def quantized_uses() -> Iterator[Call]:
 
 
 def products() -> Iterator[Call]:
-    """Products of batches, of one row or several, and of axes with large prime factors."""
+    """Products of batches, of one row or several."""
     batches = ((1, 1), (1, 2), (2, 1), (2, 3))
     for first, second, dtype, turned in product(batches, (*batches, ()), (F32, BF16, F16), (False, True)):
         for rows, terms in ((1, 4), (4, 1), (5, 4)):
             yield use_of("MatMul", {"transpose_a": turned}, dtype, (*first, rows, terms), (*second, rows, 6))
             yield use_of("MatMul", {"transpose_b": turned}, dtype, (*first, rows, terms), (*second, terms, 6))
-    prime = 2**31 - 1
-    for size in (prime - 1, prime, prime + 1, prime + 12, 2 * prime, 2 * prime + 1, 3 * prime, prime**2, 2**32 - 5):
-        yield use_of("MatMul", {}, F32, (1, size), (size, 1))
 
 
 def pools() -> Iterator[Call]:
@@ -63,6 +65,13 @@ def pools() -> Iterator[Call]:
     for kernel in ((2**12, 2**12), (2**12, 2**12 + 1), (2**24 - 1, 1), (1, 2**24), (2**24 + 1, 1)):
         window = {"kernel": kernel, "strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "exclude_pad": False}
         yield use_of("AvgPool", window, F32, (1, 2**25, 2**12 + 1, 1))
+    far = {"kernel": (1, 140_000), "strides": (1, 1), "pads_begin": (0, 131_100), "pads_end": (0, 131_100)}
+    for gap in (1, 2, 3):
+        yield use_of("MaxPool", {**far, "dilations": (1, gap)}, F32, (1, 2, 2, 1))
+    for strides, groups in product(((1, 1), (1, 2), (2, 2)), (1, 8)):
+        attrs = {**dict.fromkeys(("pads_begin", "pads_end"), (0, 0)), "strides": strides, "groups": groups}
+        attrs |= {"data_format": "NXC", "weights_format": "XOI", "dilations": (1, 1)}
+        yield use_of("ConvTranspose", attrs, BF16, (1, 5, 5, 8), (3, 3, 8 // groups, 8))
     empty = dict.fromkeys(("kernel", "strides", "pads_begin", "pads_end", "dilations"), ())
     yield use_of("MaxPool", empty, F32, (2, 3))
 
@@ -108,15 +117,23 @@ def _sizes_at_bounds() -> str:
         image = use_of("Convolution", attrs, F32, (1, 20, 20, 8), (3, 3, 1, 8))
         made.append(f"{FAR_PADS.when(Padding(image, most))}")
     window = {"strides": (2,), "kernel": (3,), "pads_begin": (1,), "pads_end": (0,), "dilations": (1,)}
-    for kind, dtype, cache in product(("MaxPool", "AvgPool", "MaxPoolBackward"), (F32, BF16), (0, 1, 2, 2**14, 2**20)):
+    kinds = "MaxPool", "AvgPool", "MaxPoolBackward", "AvgPoolBackward"
+    for kind, dtype, cache in product(kinds, (F32, BF16), (0, 1, 2, 2**14, 2**20)):
         attrs = {name: one for name, one in window.items() if BASE[kind].has_attribute(name)} | {"data_format": "NCX"}
-        attrs |= {"exclude_pad": True} if kind == "AvgPool" else {}
-        shapes = ((2, 16, 96), (2, 16, 48)) if kind.endswith("Backward") else ((2, 16, 96),)
+        attrs |= {"exclude_pad": True} if kind.startswith("Avg") else {}
+        attrs |= {"src_shape": (2, 16, 96)} if kind == "AvgPoolBackward" else {}
+        shapes = ((2, 16, 96), (2, 16, 48)) if kind == "MaxPoolBackward" else ((2, 16, 48 if "B" in kind else 96),)
         made.append(f"{SLOW_CHANNELS_FIRST.when(ChannelsFirst(use_of(kind, attrs, dtype, *shapes), cache))}")
     made += [
         f"{leaks_pairs(use_of('MatMul', {}, dtype, (4, terms), (terms, 8)), tiles)}"
         for dtype, terms, tiles in product((F32, F16, BF16), (3, 4), (False, True))
     ]
+    for first, second in product((EXACT - 2, EXACT - 1, EXACT, None), (0, 1, 2)):
+        numbers = [TensorType(DataType.s32, (2,), None, bound) for bound in (first, second)]
+        made.append(f"{wide_integers(Call(BASE['Add'], {}, numbers))}")
+    prime = 2**31 - 1
+    for size in (prime - 1, prime, prime + 1, prime + 12, 2 * prime, 2 * prime + 1, 3 * prime, prime**2, 2**32 - 5):
+        made.append(f"{has_large_factor(use_of('ReLU', {}, F32, (1, size), (0,)))}")
     for first, second, result in product(((2, 3), (2, None), (1, 3), None), repeat=3):
         ends = End(0, first), End(1, second), End(2, result)
         nodes = [WiredOp("ReLU", ends[:1], (End(3, first),)), WiredOp("Add", ends[:2], ends[2:])]
@@ -152,8 +169,35 @@ def narrow_and_wide() -> Iterator[og.Graph]:
         yield graph
     graph = og.Graph()
     made = graph.matmul(graph.input("x", "f32", (2, 1, 3, 4)), graph.input("w", "f32", (4, 1)))
-    graph.output("y", graph.relu(graph.static_transpose(made, order=[0, 2, 1, 3])))
+    turned = graph.relu(graph.static_transpose(made, order=[0, 2, 1, 3]))
+    graph.output("y", graph.multiply(turned, graph.input("o", "f32", (2, 3, 1, 1))))
     yield graph
+
+
+@program
+def _shapes_of_operands() -> str:
+    """How operands of any shape lie to what they are joined to, and which volumes a kernel copies wrong."""
+    shapes: list[Any] = [(), (1,), (4,), (4, 1), (1, 4), (3, 1), (3, 4), (2, 3, 4), (1, 3, 1), (2, 3, 1), (2, 1, 1)]
+    shapes += [(2, 4, 1, 1), (1, 4, 1, 1), (4, 1, 1), (1, 1, 1, 4), (2, 1, 1, 4), (1, 4, 4, 1), (2, 4, 3, 1)]
+    made = []
+    for kind, form in (("Add", ""), ("BiasAdd", "NXC"), ("BiasAdd", "NCX")):
+        attrs = {"data_format": form} if form else {}
+        for result, shape in product(shapes, shapes):
+            if len(shape) <= len(result) >= (2 if form else 0):
+                call = use_of(kind, attrs, F32, result, shape)
+                one = Operand(Use(call, (0, 1), (2,), F32), result, shape)
+                made.append(
+                    f"{one.single} {one.along_last} {one.in_columns} {one.along_bare_channels} {one.is_partial}"
+                )
+    for deep, kernel, begin, last in product((1, 2), (1, 2), (0, 1), (1, 2)):
+        attrs = {"strides": (1, 1, last), "dilations": (1,) * 3, "pads_begin": (begin, 0, 0), "pads_end": (1, 0, 0)}
+        attrs |= {"data_format": "NXC", "weights_format": "XIO"}
+        for width in (3, 4, 5):
+            volume = use_of("Convolution", attrs, F32, (1, deep, 5, width, 8), (kernel, 3, 3, 8, 8))
+            geometry = convolution_geometry(volume)
+            assert geometry is not None
+            made.append(f"{copies_wrong(geometry)}")
+    return "\n".join(made)
 
 
 def sums_beside_products() -> Iterator[og.Graph]:
@@ -165,10 +209,10 @@ def sums_beside_products() -> Iterator[og.Graph]:
         made = graph.matmul(graph.input("a", "f32", (4, 5)), graph.input("b", "f32", (5, 6)))
         graph.output("z", graph.add(made, graph.input("bias", "f32", shape)))
         yield graph
-    for batch in ((), (2,), (2, 3)):
-        for shape in ((*batch, 4, 1), (4, 1), (1,)):
+    for batch, last in product(((), (2,), (2, 3)), (1, 6)):
+        for shape in ((*batch, 4, last), (4, last), (4, 1), (1,), (*batch, 1, 1), (*batch[1:], 4, last)):
             graph = og.Graph()
-            made = graph.matmul(graph.input("a", "f32", (*batch, 4, 5)), graph.input("b", "f32", (5, 1)))
+            made = graph.matmul(graph.input("a", "f32", (*batch, 4, 5)), graph.input("b", "f32", (5, last)))
             graph.output("y", graph.relu(graph.add(made, graph.input("c", "f32", shape))))
             yield graph
 
@@ -190,6 +234,12 @@ def coded() -> Iterator[og.Graph]:
         graph.output("y", graph.quantize(made, scales=[share * 2.0**-power], zps=[0], dtype="u8"))
         yield graph
     rows: tuple[Any, ...] = ((8,), (1, 8), (4, 8), (1,))
+    for shape, size in product(((1, 2, 2, 31), (1, 2, 2, 32), (1, 2, 1, 31), (1, 2, 1, 33), (1, 6, 6, 31)), (1, 2)):
+        graph = og.Graph()
+        pooled = graph.dequantize(graph.input("x", "u8", shape), scales=[0.5], zps=[0])
+        pooled = graph.max_pool(pooled, kernel=(size, 1), strides=1, data_format="NXC")
+        graph.output("y", graph.quantize(pooled, scales=[0.5], zps=[0], dtype="u8"))
+        yield graph
     for form, shape, kind in product(("NXC", "NCX"), (*rows, (8, 1, 1)), ("batch", "layer", "group")):
         if form == "NXC" and shape == (8, 1, 1):
             continue
@@ -220,5 +270,8 @@ def _fusions_at_bounds() -> str:
     for graph in graphs:
         subject = fused(graph)
         concerned = [one for one in faults if not subject.kinds.isdisjoint(one.ops)]
-        made.append("".join(verdict(one.when, subject) for one in concerned))
+        said = [one.when(subject) for one in concerned if verdict(one.when, subject) != "x"]
+        older = fused(graph, vnni=False, avx512=False)
+        made.append(f"{[*map(str, said)]} {''.join(verdict(one.when, older) for one in concerned)}")
+        made.append(f"{overflows(subject.uses)} {[use.kind for use in subject.computed]}")
     return "\n".join(made)

@@ -22,7 +22,7 @@ def spans_source(call: Call) -> bool:
     sizes, counts = geometry.wide or geometry.backward(), geometry.narrow or geometry.forward()
     for axis, (size, count) in enumerate(zip(sizes[:-1], counts[:-1], strict=True)):
         window = geometry.window(axis)
-        if window is None or size is None or count is None or window.dilation <= size or window.begin == 0:
+        if window is None or size is None or count is None or window.dilation <= size:
             continue
         for start in range(-window.begin, min(0, count * window.stride - window.begin), window.stride):
             inside = start % window.dilation  # the first place at or behind the beginning of the source
