@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -18,7 +19,8 @@ from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst, step
 from onegraph.faults.ops.size import has_large_factor
 from onegraph.faults.ops.windows import copies_wrong
 from onegraph.faults.performance import SHORT_ROWS
-from onegraph.faults.use import Laid, Operand, Use
+from onegraph.faults.slow_spreads import SLOW_WIDENING
+from onegraph.faults.use import DEQUANTIZATIONS, Laid, Operand, Use
 from onegraph.faults.without_avx512 import SLOW_COLUMNS, Columns
 from onegraph.opset.convolution_geometry import convolution_geometry
 from onegraph.opset.dtypes import DataType
@@ -88,6 +90,39 @@ def elementwise_uses() -> Iterator[Call]:
         yield use_of("InterpolateBackward", attrs, F32, (1, 1, old), (1, 1, new))
 
 
+def convolutions() -> Iterator[Call]:
+    """Images and volumes, and their gradients, whose windows lie in padding, behind the source or one by one."""
+    form = {"data_format": "NXC", "weights_format": "XIO"}
+    windows = (((2, 3), (2, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((1, 2), (2, 1)), ((5, 1), (1, 2)))
+    for (kernel, strides), begin, end, gaps, dtype in product(
+        windows, ((2, 0), (0, 1), (1, 3)), ((4, 0), (0, 2)), ((3, 1), (1, 2)), (F32, BF16, F16)
+    ):
+        attrs = {"strides": strides, "dilations": gaps, "pads_begin": begin, "pads_end": end, **form}
+        yield use_of("Convolution", attrs, dtype, (1, 2, 5, 3), (*kernel, 3, 4))
+        attrs |= {"weights_shape": (*kernel, 3, 4)}
+        yield use_of("ConvolutionBackwardWeights", attrs, dtype, (1, 2, 5, 3), (1, 2, 3, 4))
+    for begin, stride, size, gap, dtype in product(
+        ((3, 0, 0), (1, 2, 0), (0, 2, 0), (0, 0, 2)), (1, 2, 3), (2, 3, 4), (1, 2), (F32, BF16)
+    ):
+        attrs = {
+            "strides": (stride, 1, 1),
+            "dilations": (gap, 1, 1),
+            "pads_begin": begin,
+            "pads_end": (2, 0, 0),
+            **form,
+        }
+        attrs |= {"weights_shape": (5, 3, 1, 4, 4)}
+        yield use_of("ConvolutionBackwardWeights", attrs, dtype, (1, size, 2, 4, 4), (1, 2, 2, 4, 4))
+    for kind, gap, groups, size in product(
+        ("Convolution", "ConvolutionBackwardWeights"), (1, 2), (1, 7, 8), (1, 2, 17)
+    ):
+        attrs = {"strides": (2,), "dilations": (gap,), "pads_begin": (0,), "pads_end": (0,), "groups": groups, **form}
+        ends = ((2, 2 * size, groups), (1, 1, groups)) if kind == "Convolution" else ((2, 2 * size, 7), (2, size, 7))
+        yield use_of(
+            kind, attrs | ({} if kind == "Convolution" else {"weights_shape": (1, 7 // groups, 7)}), F32, *ends
+        )
+
+
 def of_uses(uses: Callable[[], Iterator[Call]]) -> Iterator[str]:
     """Which faults the uses run into."""
     from tests.faults.test_fault_conditions import verdict
@@ -98,9 +133,12 @@ def of_uses(uses: Callable[[], Iterator[Call]]) -> Iterator[str]:
         yield f"{call.schema.kind} {''.join(found)}"
 
 
+EVERY_USE = quantized_uses, products, pools, elementwise_uses, convolutions
+
+
 @program
 def _faults_of_uses_at_bounds() -> str:
-    return "\n".join(line for uses in (quantized_uses, products, pools, elementwise_uses) for line in of_uses(uses))
+    return "\n".join(line for uses in EVERY_USE for line in of_uses(uses))
 
 
 @program
@@ -162,7 +200,7 @@ def _images_in_any_order() -> str:
 def narrow_and_wide() -> Iterator[og.Graph]:
     """Results that a binary op spreads, or whose axes change places behind a product."""
     shapes = (1, 1, 4), (1, 3, 4), (2, 3, 4), (2, 1, 4), (2, 3, 1)
-    for name, first, second, wide in product(("add", "subtract"), shapes[:4], shapes[1:4], shapes[1:]):
+    for name, first, second, wide in [*product(("add", "subtract"), shapes[:4], shapes[1:4], shapes[1:])][::2]:
         graph = og.Graph()
         ends = [graph.input(f"x{place}", "f32", shape) for place, shape in enumerate((first, second, wide))]
         graph.output("y", graph.relu(graph.multiply(getattr(graph, name)(*ends[:2]), ends[2])))
@@ -258,6 +296,40 @@ def coded() -> Iterator[og.Graph]:
         yield graph
 
 
+def floats(graph: og.Graph, dtype: str, shape: Any, zps: Any, **along: Any) -> Any:
+    """The floats of codes."""
+    codes = graph.input(f"x{len(graph.inputs)}", dtype, shape)
+    return graph.dequantize(codes, scales=[0.5] * len(zps or [0]), zps=zps, **along)
+
+
+def coded_products() -> Iterator[og.Graph]:
+    """Products of codes of few rows or many, and images of codes with padding, groups and scales along an axis."""
+    for dtype, zps, rows, batch, turned in product(("u8", "s8"), ([0], [3], None), (4, 600), ((), (2,)), (True, False)):
+        graph = og.Graph()
+        weights = floats(graph, "s8", (*batch, 6, 5) if turned else (*batch, 5, 6), [0])
+        made = graph.matmul(floats(graph, dtype, (*batch, rows, 5), zps), weights, transpose_b=turned)
+        graph.output("y", graph.relu(made))
+        yield graph
+    images = product(("u8", "s8"), ((1, 1), (3, 1), (3, 3)), ((0, 0), (1, 0), (0, 1)), ((1, 1), (1, 2)), (1, 4))
+    for number, (dtype, kernel, pads, strides, groups) in enumerate(images):
+        graph = og.Graph()
+        attrs = {"strides": strides, "pads_begin": pads, "pads_end": (0, 0), "groups": groups, "data_format": "NXC"}
+        weights = floats(graph, "s8", (*kernel, 4 // groups, 4), [0])
+        source = floats(graph, dtype, (1, 5, 20, 4), [0, 0, 3][number % 3 : number % 3 + 1])
+        made = graph.convolution(source, weights, **attrs, dilations=1, weights_format="XIO")
+        graph.output("y", graph.quantize(made, scales=[0.5], zps=[0], dtype="u8") if number % 2 else graph.relu(made))
+        yield graph
+    spreads = product((-1, 0, 1, 2, -2), (1, 2), (1, 2), ("XOI", "IOX"))
+    for number, (axis, groups, outs, form) in enumerate(spreads):
+        graph = og.Graph()
+        shape = (2, 2, outs, 4) if form == "XOI" else (4, outs, 2, 2)
+        weights = floats(graph, "s8", shape, [0] * shape[axis], qtype="per_channel", axis=axis)
+        attrs = {"strides": (1 + number % 3 // 2, 1), "pads_begin": 0, "pads_end": 0, "groups": groups}
+        source = floats(graph, "u8", (1, 4, 4, 4), [0])
+        graph.output("y", graph.conv_transpose(source, weights, **attrs, data_format="NXC", weights_format=form))
+        yield graph
+
+
 @program
 def _fusions_at_bounds() -> str:
     """Which faults of fusions all their examples run into, and graphs beside bounds."""
@@ -265,13 +337,15 @@ def _fusions_at_bounds() -> str:
 
     faults = (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS)
     graphs = [graph_of(example.build) for fault in faults for example in fault.examples]
-    graphs += [graph for make in (narrow_and_wide, sums_beside_products, coded) for graph in make()]
+    graphs += [graph for make in (narrow_and_wide, sums_beside_products, coded, coded_products) for graph in make()]
     made = []
     for graph in graphs:
         subject = fused(graph)
         concerned = [one for one in faults if not subject.kinds.isdisjoint(one.ops)]
-        said = [one.when(subject) for one in concerned if verdict(one.when, subject) != "x"]
-        older = fused(graph, vnni=False, avx512=False)
-        made.append(f"{[*map(str, said)]} {''.join(verdict(one.when, older) for one in concerned)}")
+        numbers = frozenset(number for use in subject.uses for number in use.inputs)
+        others = fused(graph, vnni=False, avx512=False), replace(subject, amx=True, constants=numbers)
+        cpus = others if subject.some(DEQUANTIZATIONS) else ()
+        made.append("".join(verdict(one.when, each) for each in (subject, *cpus) for one in concerned))
         made.append(f"{overflows(subject.uses)} {[use.kind for use in subject.computed]}")
+        made += [str(one.when(subject)) for one in (SLOW_WIDENING,) if "Multiply" in subject.kinds]
     return "\n".join(made)
