@@ -111,11 +111,7 @@ def divided(
     taken_calls = [node for one in kept for node in one.nodes if is_call(node)]
     multiplied = {node.name: products_of(node) for node in gm.graph.nodes if node not in known}
     names = [node.name for node in taken_calls]
-    left = joined(
-        Left(name_of(node), reason, 1, multiplied.get(node.name, 0))
-        for node, reason in refused.items()
-        if not _moves(node, verdict_of)
-    )
+    left = joined(Left(name_of(node), reason, 1, multiplied.get(node.name, 0)) for node, reason in refused.items())
     named = {node.name: value for node, value in known.items()}
     partitioner.fuse_partitions(kept, prefix=PREFIX)
     for node in gm.graph.nodes:
@@ -172,10 +168,6 @@ def _whole(gm: GraphModule, known: Mapping[FxNode, Any], taken: Mapping[FxNode, 
     """One part with all calls, if all run here: PyTorch's search takes seconds for a thousand calls."""
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and node not in known]
     return [Proposed(0, calls)] if all(taken.get(node) for node in calls) else []
-
-
-def _moves(node: FxNode, verdict_of: Mapping[FxNode, Verdict]) -> bool:
-    return not verdict_of[node].reason and verdict_of[node].moves
 
 
 def _trim(part: Proposed) -> None:
