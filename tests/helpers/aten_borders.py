@@ -13,6 +13,7 @@ from onegraph._util.size_symbols import OpenSizes
 from onegraph.ir.op import LogicalTensor
 from onegraph.opset.dtypes import DataType
 from tests.helpers import torch_stand_in as own
+from tests.helpers.aten_passes import described
 from tests.helpers.aten_tables import changed, graph_of, sized
 
 FLOAT = own.Dtype("float32")
@@ -83,7 +84,7 @@ def writes(front: Any) -> Iterator[str]:
         stated = ("float32", *like)
         for name, places in (("aten.index_put.default", [["n1"], "n2"]), ("slice_scatter", ["n2", 0, 0, 1])):
             gm = graph_of([stated, ("int64", [1]), [1, 4]], [(name, ["n0", *places], stated)], [3])
-            yield f"{module.op_writes(gm, {0: 0})}"
+            yield described(module.op_writes(gm, {0: 0}))
             yield from changed(module.write_in_place, gm, {0: 0})
             yield str(gm.recompiled)
     gm = graph_of([[8, 4], [8, 4]], [("aten.neg.default", ["n0"], [8, 4])], [0, 1, 2])
@@ -213,4 +214,67 @@ def _step(step: Any) -> Any:
     return step if type(step) is int else own.SymInt(step, {"s0": 4, "s1": 6, "s3": 6}[step])
 
 
-BORDERS = {one.__name__: one for one in (captured, draws_in_order, writes, views, whole_calls, decisions, open_tensors)}
+def changes_in_order(front: Any) -> Iterator[str]:
+    """What is done to a joint graph before it is divided, and to the inputs of a backward graph."""
+    module, told = vars(front["capture"]), list[str]()
+    names = ("with_true_types", "without_aliases", "without_indices", "without_statistics", "join_parts")
+    before = {name: module[name] for name in (*names, "min_cut_rematerialization_partition")}
+    module.update({name: lambda *ends, name=name, **more: told.append(f"{name} {ends} {more}") for name in before})
+    try:
+        yield f"{front['capture'].partitioned('joint', 'inputs', more=1)} {told}"
+    finally:
+        module.update(before)
+    given = [own.Tensor(own.Dtype(kind), [2, 3]) for kind in ("float32", "bfloat16", "bfloat16", "float32")] + [3]
+    calls = [("aten.neg.default", [f"n{place}"], [2, 3]) for place in range(5)]
+    gm = graph_of([[2, 3], [2, 3], None, ("float16", [2, 3]), [2, 3]], calls, [*range(5, 10)])
+    yield from changed(front["saved"].with_true_forms, gm, given)
+    formats, images = front["true_types"], ([2, 3, 4, 5], [2, 1, 4, 5], [2, 3, 1, 1], [2, 3, 4, 5, 6], [2, 1, 4, 5, 6])
+    for shape in (*images, [2, 3, 1, 1, 1], [2, 3, 4]):
+        order = [0, *range(2, len(shape)), 1]
+        for strides in (None, own.strides_of(shape, order), own.strides_of(shape, order[::-1])):
+            yield f"{shape} {strides} {formats._format_of(own.Tensor(FLOAT, shape, strides))}"
+
+
+def chains_of_writes(front: Any) -> Iterator[str]:
+    """Several writes into one input, as many as there are such ops, and writes of many bytes."""
+    module, places = front["in_place"], [["n1"], "n2"]
+    rest = [0, "n1", "n2"]
+    ends = {
+        "aten.index_put.default": places, "aten.scatter.src": rest, "aten.scatter.value": [0, "n1", 2.0],
+        "aten.scatter_add.default": rest, "aten.scatter_reduce.two": [*rest, "sum"],
+        "aten.masked_scatter.default": ["n3", "n2"], "slice_scatter": ["n2", 0, 0, 1],
+    }  # fmt: skip
+    given: list[Any] = [[8, 4], ("int64", [1]), [1, 4], ("bool", [8, 4])]
+    kinds = [*ends.items()]
+    for count in range(1, 8):
+        for chosen in (kinds[:count], [*kinds[:2], kinds[count - 1]]):
+            for size in (8, "s0"):
+                shapes: list[Any] = [[size, 4], *given[1:]]
+                calls = [
+                    (name, [f"n{3 + at}" if at else "n0", *more], [size, 4]) for at, (name, more) in enumerate(chosen)
+                ]
+                yield described(module.op_writes(graph_of(shapes, calls, [3 + len(calls)]), {0: 0}))
+    for kind, shape in (
+        ("float32", [256, 256]),
+        ("float32", [255, 256]),
+        ("float16", [256, 512]),
+        ("bool", [512, 511]),
+    ):
+        gm = graph_of(
+            [(kind, shape), (kind, [1, shape[1]])], [("slice_scatter", ["n0", "n1", 0, 0, 1], (kind, shape))], [2]
+        )
+        yield described(module.op_writes(gm, {0: 0}))
+
+
+PARTS = (
+    captured,
+    draws_in_order,
+    writes,
+    views,
+    whole_calls,
+    decisions,
+    open_tensors,
+    changes_in_order,
+    chains_of_writes,
+)
+BORDERS = {one.__name__: one for one in PARTS}

@@ -683,6 +683,52 @@ def exports(front: Any) -> Iterator[str]:
     module.whole_ops = whole
 
 
+def computed_places(front: Any) -> Iterator[str]:
+    """Programs of calls whose arguments are sizes that other calls compute."""
+    for shapes, name, places, *like in (*OPEN, *PLACES):
+        texts = [one for one in dict.fromkeys(_texts(places)) if isinstance(sized(one), own.SymInt)]
+        if not texts or type(like[0]) is tuple:
+            continue
+        first = len(shapes)
+        nodes = {text: f"n{first + at}" for at, text in enumerate(texts)}
+        calls: list[Any] = [("aten.sym_size.int", ["n0", 0], sized(text)) for text in texts]
+        gm = _graph(shapes, [*calls, (name, _renamed(places, nodes), *like)], [first + len(texts)])
+        program = aten_passes.program_of(gm, {}, [("USER_INPUT", None)] * first, 1)
+        symbols = [own.sympy_stand_in.Symbol(name) for name in NOW]
+        program.range_constraints = dict.fromkeys(symbols, SimpleNamespace(lower=4, upper=7))
+        try:
+            yield from lines_of(front["export"].export(program, None))
+        except Exception as error:
+            yield f"{name} {type(error).__name__}: {error}"
+
+
+# Places that are counted from the end, and steps, of axes whose size is known and of others.
+PLACES: tuple[tuple[Any, ...], ...] = (
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 1, "0-s0", END], ["s0", "s0"], [6, 1]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 1, "s0-3", "s0-1"], ["s0", 2], [6, 1]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, "s0-4", "s0", 2], ["2", 6]),
+    ([["s0", 6]], "aten.slice.Tensor", ["n0", 0, None, "s0-2"], ["s0-2", 6]),
+    ([["s0", 6], [6]], "aten.select_scatter.default", ["n0", "n1", 0, "s0-4"], ["s0", 6]),
+    ([["s0", 6]], "aten.select.int", ["n0", 1, "s0-1"], ["s0"]),
+    ([["s0", 6]], "aten.unfold.default", ["n0", 0, "s0-1", 1], [2, 6, "s0-1"]),
+    ([["s0", 6]], "aten.constant_pad_nd.default", ["n0", [0, 0, "s0", 1], 0.5], ["2*s0+1", 6]),
+    ([[2, 3], ["s0"]], "aten.constant_pad_nd.default", ["n0", ["s0", 0], 0.5], [2, "s0+3"]),
+    ([["s0", 6]], "aten.repeat.default", ["n0", ["s0", 1]], ["s0*s0", 6]),
+    ([["s0", 6]], "aten.roll.default", ["n0", ["s0-1"], [1]], ["s0", 6]),
+)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for one in value if type(value) is list else [value]:
+        yield from _texts(one) if type(one) is list else [one] if type(one) is str else []
+
+
+def _renamed(value: Any, names: Any) -> Any:
+    if type(value) is list:
+        return [_renamed(one, names) for one in value]
+    return names.get(value, value) if type(value) is str else value
+
+
 def parts(front: Any) -> Iterator[str]:
     """Parts that are compiled, for known sizes and for sizes that change."""
     module, options_of, work_of = front["compiled_part"], front["options"].BackendOptions, front["sizes"].Work
@@ -970,6 +1016,16 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         )
     ],
     *[
+        (f"aten.{name}", [shape, ("int64", index), index], ["n0", 0, "n1", *rest], shape, [[], [0]])
+        for shape, index in (([], [1]), ([3], []), ([], []))
+        for name, rest in (("scatter.src", ["n2"]), ("scatter.value", [2.0]), ("scatter_add.default", ["n2"]))
+    ],
+    *[
+        ("aten._fused_rms_norm.default", [[4, 8], [8]], ["n0", [8], weight, eps], ([4, 8], [4, 1]), [[]])
+        for weight in ("n1", None)
+        for eps in (None, 1e-5, 0.5)
+    ],
+    *[
         ("aten.histc.default", [(kind, [2, 5])], ["n0", 4, low, high], (kind, [4]), [[]])
         for kind, low, high in (("float32", 0, 2), ("bfloat16", -1, 3), ("float32", 0, 0))
     ],
@@ -1059,7 +1115,7 @@ PARTS = {
         one.__name__: one
         for one in (
             options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-            exports, judged, movements, calls,
+            exports, computed_places, judged, movements, calls,
         )
     },
     **TABLES,

@@ -79,7 +79,7 @@ def _disjoint(terms: Iterable[FxNode]) -> list[list[ZeroPadded]]:
         group = by_axis.setdefault(part.axis, [])
         if not group or group[-1].end <= part.start:
             group.append(part)
-    return [group for group in by_axis.values() if len(group) > 1 and (_is_full(group) or _is_static(group[0].node))]
+    return [group for group in by_axis.values() if len(group) > 1 and (_is_full(group) or all(map(_is_static, group)))]
 
 
 def _part(node: FxNode) -> ZeroPadded | None:
@@ -105,12 +105,13 @@ def _is_zero(node: FxNode) -> bool:
 
 def _is_full(group: Sequence[ZeroPadded]) -> bool:
     """Whether the parts leave no gap."""
-    size: int = group[0].node.meta["val"].shape[group[0].axis]
+    first, *_ = group
+    size: int = first.node.meta["val"].shape[first.axis]
     return sum(part.end - part.start for part in group) == size
 
 
-def _is_static(node: FxNode) -> bool:
-    return all(type(dim) is int for dim in node.meta["val"].shape)
+def _is_static(part: ZeroPadded) -> bool:
+    return all(type(dim) is int for dim in part.node.meta["val"].shape)
 
 
 def _rebuild(
@@ -133,11 +134,12 @@ def _rebuild(
 
 def _joined(call: Any, group: Sequence[ZeroPadded]) -> FxNode:
     """The parts and zeros between them, side by side."""
-    like, axis = group[0].node.meta["val"], group[0].axis
+    first, *_ = group
+    like, axis = first.node.meta["val"], first.axis
 
     def zeros(size: int) -> list[FxNode]:
         shape = [size if at == axis else dim for at, dim in enumerate(like.shape)]
-        return [call(aten.new_zeros.default, group[0].source, shape)] if size else []
+        return [call(aten.new_zeros.default, first.source, shape)] if size else []
 
     pieces: list[FxNode] = []
     at = 0

@@ -218,6 +218,8 @@ def constant_pad(node: AtenNode) -> Value:
     for place in range(len(pads) // 2):
         axis = rank - 1 - place
         begin[axis], end[axis] = pads[2 * place], pads[2 * place + 1]
+    if is_open(pads):
+        raise NotLowered("a padding whose size changes")
     if is_open(node.shape("self")):
         number = np.array(node["value"] or 0).astype(node.result_dtype.numpy)
         return node.emit.op("Pad", [src, np.array([*begin, *end]), number], {"mode": "constant"}, edition="host")
