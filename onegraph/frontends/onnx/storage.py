@@ -154,7 +154,7 @@ class Storage:
         mapped = self._maps[location]
         whole = 0 if mapped is None else len(mapped)
         offset = _number(entries.get("offset", "0"), where, "offset")
-        size = _number(entries.get("length", str(whole - offset)), where, "length")
+        size = _number(entries.get("length", str(max(whole - offset, 0))), where, "length")
         if offset + size > whole:
             raise FormatError(where, f"bytes {offset} to {offset + size}", f"a part of the file, which has {whole}")
         if tensor.data_type in PACKED:
