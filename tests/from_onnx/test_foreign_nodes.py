@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
+from onegraph.frontends.onnx import functions  # noqa: E402
 from onegraph.frontends.onnx.deferred import _draws, _has_ceil  # noqa: E402
 from onegraph.frontends.onnx.foreign import _sequence_type, defaults_of, expanded, stated_types  # noqa: E402
 from onegraph.frontends.onnx.node import TensorList  # noqa: E402
@@ -238,3 +239,50 @@ def test_all_nodes_that_run_nowhere_are_named():
         "node 'if' (If): graph 'g': node 0 (Second): Second of d, op set 1",
         "node 4 (First): First of d, op set 1",
     ]
+
+
+def calling(*nodes):
+    return helper.make_function("d", "F", ["x"], ["y"], [*nodes], [helper.make_opsetid("", 21)])
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(8, True), (9, False)])
+def test_nodes_of_functions_are_counted_at_any_depth(most, is_refused, monkeypatch):
+    monkeypatch.setattr(functions, "MAX_NODES", most)
+    three = calling(node("Neg"), node("Abs"), node("Exp"))
+    body = graph([node("Abs"), node("B", domain="d")])
+    known = {("d", "A"): calling(node("Neg"), node("If", then_branch=body)), ("d", "B"): three}
+    nodes = [node("A", domain="d"), node("Neg", domain="ai.onnx")]  # 1 + (1 + 1 + 1 + 1 + 3) + 1
+    if not is_refused:
+        functions.refuse_recursion(known, nodes)
+        return
+    with pytest.raises(og.FormatError, match="functions: more than 8 nodes in all; expected fewer nodes"):
+        functions.refuse_recursion(known, nodes)
+
+
+def test_functions_do_not_call_themselves():
+    known = {
+        ("d", "A"): calling(node("Loop", body=graph([node("B", domain="d")]))),
+        ("d", "B"): calling(node("A", domain="d")),
+    }
+    functions.refuse_recursion({("d", "B"): known["d", "B"]}, [node("A", domain="d")])
+    with pytest.raises(og.FormatError, match=r"function '[AB]' of 'd': a call of itself; expected no recursion"):
+        functions.refuse_recursion(known, [])
+
+
+def referring(name, other):
+    """A node with an attribute of a call, and with a number of its own."""
+    one = node("Inner", axis=3)
+    one.attribute.add(name=name, ref_attr_name=other, type=2)
+    return one
+
+
+def test_attributes_of_a_call_come_into_the_nodes_of_its_function():
+    given = {"outer": helper.make_attribute("outer", 7)}
+    two = graph([referring("a", "outer"), referring("b", "none")])
+    proto = node("If", then_branch=two, others=[two, two])
+    made = functions.with_attributes(proto, given)
+    wanted = graph([node("Inner", axis=3), node("Inner", axis=3)])
+    wanted.node[0].attribute.add(name="a", type=2, i=7)
+    assert made == node("If", then_branch=wanted, others=[wanted, wanted])
+    assert proto == node("If", then_branch=two, others=[two, two])
+    assert functions.with_attributes(referring("x", "outer"), given) == node("Inner", axis=3, x=7)
