@@ -160,7 +160,7 @@ def attrs_key(attrs: object) -> AttrsKey | None:
             value = value.tolist()
             kind = type(value)
         if kind is list or kind is tuple:
-            value = tuple(value)
+            value = tuple(value[: MAX_ELEMENTS + 1])
             kinds = {*map(type, value)}
             kind = kinds.pop() if kinds else int
             if kinds or kind not in _NUMBERS or len(value) > MAX_ELEMENTS:
