@@ -147,6 +147,13 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_product_weights",
         "test_label_gradients",
         "test_threads",
+        "test_edge_layouts",
+        "test_partitions",
+        "test_pattern_choice",
+        "test_reproducible_choice",
+        "test_small_decisions",
+        "test_step_choice",
+        "test_thread_choice",
     ),
     "lowering": (
         "test_recorded_graphs",
