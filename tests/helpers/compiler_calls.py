@@ -62,7 +62,8 @@ ROOMS = "compiler", "ir", "native"
 OTHER = ("compile", "patterns", "partitioner", "library_steps", "recipes", "thread_tuning", "known_threads", "load")
 OTHER = (*OTHER, "library_partitions", "single_ops", "reproducible", "partition_store", "partition_cache", "library")
 OTHER = (*OTHER, "siblings", "watch", "gc_pause")
-OF_CHANCE = "place_for", "_sources", "_versions"  # functions that return memory without contents, files, or versions
+# Functions that return memory without contents, files, versions, or a time.
+OF_CHANCE = "place_for", "_sources", "_versions", "_started"
 SHARE = 8  # one of so many graphs that a pass leaves as they are
 TYPES = tuple(map(DataType, ("f32", "f32", "bf16", "f16", "u8", "s8", "s32", "s64")))
 TABLES: tuple[dict[str, Any], ...] = PREFERRED, COMPOSITIONS, SINGLE

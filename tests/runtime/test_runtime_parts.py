@@ -1,5 +1,6 @@
 """Parts of the runtime on both sides of their conditions."""
 
+import io
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from onegraph.capi import threads
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.report import FOR_EARLIER, FOR_THESE, PartitionReport
+from onegraph.native import digests
 from onegraph.opset.editions.registry import HOST
 from onegraph.runtime import (
     apart,
@@ -2222,3 +2224,13 @@ def test_constants_are_prepared_once_for_each_memory(sizes, without, kept, monke
     assert len(given_up) == (sizes is None)
     program._keeping = []
     assert CompiledProgram._prepare(program) == []
+
+
+def test_a_process_knows_when_it_has_started(monkeypatch):
+    fields = b" ".join(b"%d" % number for number in (*range(19), 90_000, 7))
+    monkeypatch.setattr(digests, "open", lambda *_: io.BytesIO(b"7 (a) (b) " + fields), raising=False)
+    clock = digests.time.CLOCK_BOOTTIME
+    times = SimpleNamespace(CLOCK_BOOTTIME=clock, clock_gettime={clock: 1000.0}.get, time=lambda: 5000.0)
+    monkeypatch.setattr(digests, "time", times)
+    monkeypatch.setattr(digests.os, "sysconf", {"SC_CLK_TCK": 100}.get)
+    assert digests._started() == 4900.0
