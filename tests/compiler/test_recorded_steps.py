@@ -296,6 +296,13 @@ def newer():
             yield kind, lines_of(graph, opens=number % 2 == 1)
 
 
+def beside():
+    """What each pass makes of graphs that it changes, in which one field of a step or a value differs."""
+    from helpers import changed_steps
+
+    return changed_steps.changed(described)
+
+
 def cases():
     for case in CASES[::3]:
         yield case.kind, graph_of_case(case)
@@ -353,7 +360,7 @@ WAYS = {
 }  # to lower a graph; 2 for the others
 
 
-WHOLE = "questions", "forms", "newer"  # materials whose graphs depend on answers
+WHOLE = "questions", "forms", "newer", "beside"  # materials whose graphs depend on answers
 
 
 def units(name):
@@ -386,8 +393,19 @@ def made(name):
 
 # The materials of each instruction set.
 CHOSEN = {
-    "AVX2": [*MATERIAL, "questions", "forms", "newer", "chosen"],
-    "AVX512_CORE_BF16": ["attended", "taken", "in_codes", "trained", "drawn", "opened", "questions", "forms", "chosen"],
+    "AVX2": [*MATERIAL, "questions", "forms", "newer", "beside", "chosen"],
+    "AVX512_CORE_BF16": [
+        "attended",
+        "taken",
+        "in_codes",
+        "trained",
+        "drawn",
+        "opened",
+        "questions",
+        "forms",
+        "beside",
+        "chosen",
+    ],
 }
 
 
