@@ -1,7 +1,7 @@
 """What the lowering and the passes make of graphs: the record steps.json, which a change of a pass must change too.
 
 A pass decides by many conditions whether it takes some ops, and the numbers are right where it does not. So a child
-process lowers graphs for AVX2, or for AVX-512 with bf16, and one thread, and the record has digests of their steps: of
+process lowers graphs for AVX2, or for AVX-512 with bf16 or f16, and one thread. The record has digests of the steps: of
 the graphs of plans.json, of random ones, of cases of ops, of gradients, and of graphs that lie one change beside these;
 and of what the functions of the compiler make of arguments of their types.
 Nothing is compiled, so that the CPU need not have these instructions. Run as a script, this file writes the record
@@ -300,7 +300,14 @@ def beside():
     """What each pass makes of graphs that it changes, in which one field of a step or a value differs."""
     from helpers import changed_steps
 
-    return changed_steps.changed(described)
+    return changed_steps.changed(described, changed_steps.graphs())
+
+
+def narrow():
+    """The same for what is computed in f16."""
+    from helpers import changed_steps
+
+    return changed_steps.changed(described, [changed_steps.normalized()])
 
 
 def cases():
@@ -360,7 +367,7 @@ WAYS = {
 }  # to lower a graph; 2 for the others
 
 
-WHOLE = "questions", "forms", "newer", "beside"  # materials whose graphs depend on answers
+WHOLE = "questions", "forms", "newer", "beside", "narrow"  # materials whose graphs depend on answers
 
 
 def units(name):

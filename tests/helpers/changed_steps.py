@@ -5,7 +5,7 @@ Each field differs in turn, so that each condition of a pass on one of them deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -32,7 +32,17 @@ from .pass_graphs.forms import MAKERS
 Front = tuple[Lowered, Options, Step]
 KINDS = 5  # of the steps that a pass changes
 DRAWS = 6  # graphs of each form
+MOST_NEAR = 3  # steps beside one
 MOST = 1 << 14  # elements of a constant in the place of a variable
+
+
+def normalized() -> og.Graph:
+    """A convolution of f16, which runs in f32, and the normalization of its result in f16."""
+    g, window = og.Graph(), {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    weights, row = g.constant(np.ones((3, 3, 4, 8), np.float16)), np.ones(8, np.float32)
+    y = g.convolution(g.input("x", "f16", (1, 6, 6, 4)), weights, **window)
+    g.output("y", g.batch_norm_inference(y, *[g.constant(row) for _ in range(4)], epsilon=1e-3))
+    return g
 
 
 def graphs() -> Iterator[og.Graph]:
@@ -45,10 +55,10 @@ def graphs() -> Iterator[og.Graph]:
             yield make(Random(number))
 
 
-def fronts() -> dict[str, dict[tuple[str, str], Front]]:
+def fronts(given: Iterable[og.Graph]) -> dict[str, dict[tuple[str, str], Front]]:
     """By pass, graphs in front of it, each with a step of another kind that the pass changes."""
     found: dict[str, dict[tuple[str, str], Front]] = {each.name: {} for each in PASSES}
-    for place, graph in enumerate(graphs()):
+    for place, graph in enumerate(given):
         options = Options(opens=place % 3 == 2)
 
         def keep(each: Pass, before: Lowered, after: Lowered, options: Options = options) -> None:
@@ -118,12 +128,15 @@ def other_steps(step: Step) -> Iterator[Step]:
 
 
 def beside(lowered: Lowered, step: Step) -> Iterator[Lowered]:
-    """The graph, and those in which one field differs."""
+    """The graph, and those in which one field of the step differs, of a value of it, or of a step beside it."""
     values = lowered.values
     yield replace(lowered, values=Values(values), keys={})
-    for other in other_steps(step):
-        steps = tuple([other if one is step else one for one in lowered.steps])
-        yield replace(lowered, values=Values(values), steps=steps, keys={})
+    near = [one for number in step.inputs if (one := lowered.maker(number)) is not None]
+    near += [one for number in step.outputs for one in lowered.consumers(number)]
+    for own in [step, *near[:MOST_NEAR]]:
+        for other in other_steps(own):
+            steps = tuple([other if one is own else one for one in lowered.steps])
+            yield replace(lowered, values=Values(values), steps=steps, keys={})
     for number in dict.fromkeys((*step.inputs, *step.outputs)):
         for value in other_values(values[number]):
             yield replace(lowered, values=Values({**values, number: value}), keys={})
@@ -143,9 +156,9 @@ def lines(each: Pass, lowered: Lowered, options: Options, described: Callable[..
         return [type(error).__name__]
 
 
-def changed(described: Callable[..., str]) -> Iterator[tuple[str, list[str]]]:
-    """What each pass makes of such graphs, by the name of the pass."""
-    found = fronts()
+def changed(described: Callable[..., str], given: Iterable[og.Graph]) -> Iterator[tuple[str, list[str]]]:
+    """What each pass makes of graphs beside those that it changes among the given ones, by the name of the pass."""
+    found = fronts(given)
     for each in PASSES:
         for lowered, options, step in found[each.name].values():
             for other in beside(lowered, step):
