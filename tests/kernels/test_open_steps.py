@@ -8,6 +8,9 @@ import pytest
 import onegraph as og
 from onegraph import reference
 from onegraph.compiler.kernels.kernel import COMPILED_ANEW
+from onegraph.compiler.lower import lower
+from onegraph.compiler.options import Options
+from onegraph.compiler.passes import run_passes
 from onegraph.compiler.passes.open_steps import TAKEN
 from onegraph.compiler.rewrites.open_forms import GRADIENTS, NORMS, SPREAD
 from onegraph.errors import LibraryRuntimeError
@@ -192,3 +195,24 @@ def test_operands_that_are_broadcast(shape, result, level):
     ops = ["multiply", 4, 0, 1, "add", 5, 4, 2, "multiply", 3, 5, 1]
     run("pointwise", x, y, row, found, ops=ops, level=level)
     np.testing.assert_array_equal(found, (x * y + row) * y)
+
+
+@pytest.mark.parametrize(
+    ("data_format", "shape", "seen"), [("NXC", (2, 4, 5, 3), (1, 1, 1, 3)), ("NCX", (2, 3, 4, 5), (1, 3, 1, 1))]
+)
+def test_normalizations_by_constants_are_products_and_sums(data_format, shape, seen):
+    numbers = {"gamma": [1, 4, 9], "beta": [0, 1, 2], "mean": [1, 0, -1], "variance": [0, 3, 8]}
+    for is_known in (True, False):
+        g = og.Graph()
+        ends = [g.constant(np.array(one, np.float32)) for one in numbers.values()]
+        if not is_known:
+            ends[1] = g.input("beta", "f32", (3,))
+        x = g.input("x", "f32", shape)
+        g.output("y", g.batch_norm_inference(x, *ends, epsilon=1.0, data_format=data_format))
+        made = run_passes(lower(g, opens=True), Options(opens=True), ["open_steps"])
+        kinds = [step.kind for step in made.steps]
+        assert kinds == (["Multiply", "Add"] if is_known else ["BatchNormInference"])
+        if is_known:
+            vectors = [made.values[step.inputs[1]].constant for step in made.steps]
+            assert [one.shape for one in vectors] == [seen, seen]
+            assert [one.ravel().tolist() for one in vectors] == [[1, 2, 3], [-1, 1, 5]]
