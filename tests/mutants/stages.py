@@ -66,6 +66,9 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_host_ops",
         "test_shapes",
         "test_attribute_values",
+        "test_base_rules",
+        "test_host_rules",
+        "test_shape_rules",
     ),
     "faults": (
         "test_recorded_draws",
@@ -176,6 +179,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_norms_and_pools",
         "test_computed_shapes",
         "test_control_flow",
+        "test_trees_lowered",
     ),
     "runtime": (
         "test_recorded_draws",
