@@ -17,6 +17,7 @@ from onegraph.lowering.integer_products import (
     integer_convolution,
     integer_matmul,
 )
+from onegraph.lowering.quantization import Scale, symmetric
 from onegraph.lowering.windows import Window
 from onegraph.opset.dtypes import DataType
 
@@ -57,6 +58,8 @@ def column(numbers, zeros=None):
         # 516 * 127 * 256 is below 2**24, and 517 * 127 * 256 is above it.
         (column([127] * 516), MATMUL, [(0, 516)]),
         (column([127] * 517), MATMUL, [(0, 516), (516, 517)]),
+        (column([-128] * 511), MATMUL, [(0, 511)]),
+        (column([-128] * 512), MATMUL, [(0, 511), (511, 512)]),  # 512 * 128 * 256 is 2**24
         (column([127] * 1033), MATMUL, [(0, 516), (516, 1032), (1032, 1033)]),
         (column([127, -127] * 516), MATMUL, [(0, 1032)]),  # the sums of one sign count
         (column([-127] * 517), MATMUL, [(0, 516), (516, 517)]),
@@ -139,3 +142,40 @@ def test_sums_beyond_f32_are_exact(groups, zeros, are_known):
     arrays = {name: array for name, array in (("x", src), ("w", given)) if name in graph.inputs}
     assert exact.max() > 1 << 24
     np.testing.assert_array_equal(reference.run(graph, arrays)["y"].reshape(exact.shape), exact)
+
+
+@pytest.mark.parametrize(
+    ("weights", "zero", "axis", "moved"),
+    [
+        ([[0, 255]], 128, 1, [[-128, 127]]),
+        ([[0, 255]], 127, 1, None),
+        ([[0, 255]], 129, 1, None),
+        ([[0, 255], [9, 9]], [128, 130], 0, [[-128, 127], [-121, -121]]),
+        ([[5, 7], [9, 9]], [5, 9], 1, [[0, -2], [4, 0]]),
+        ([[5, 7], [9, 9]], [5, 9], -1, [[0, -2], [4, 0]]),
+        ([[[5, 7], [9, 9]]], [5, 9], 1, [[[0, 2], [0, 0]]]),
+        ([[[5]], [[9]]], [5, 9], 0, [[[0]], [[0]]]),
+        ([[5, 7]], [5], 0, [[0, 2]]),
+        ([[5, 7]], [[5]], 0, None),
+        (np.zeros((0, 2), np.uint8), 3, 1, np.zeros((0, 2)).tolist()),
+    ],
+)
+def test_weights_without_a_zero_point_are_signed(weights, zero, axis, moved):
+    codes, scale = np.uint8(weights), Scale(np.float32(1), np.array(zero, np.uint8), axis)
+    found, left = symmetric(codes, scale)
+    if moved is None:
+        assert found is codes
+        assert left is scale
+    else:
+        assert (found.dtype, found.tolist()) == (np.int8, moved)
+        assert (left.scale, left.zero, left.axis) == (scale.scale, None, axis)
+
+
+@pytest.mark.parametrize(
+    "scale", [Scale(np.float32(1), np.int8([0, 0])), Scale(np.float32(1), np.array(3, np.int8), block=2)]
+)
+def test_signed_weights_stay_as_they_are(scale):
+    codes = np.int8([[1, 2], [3, 4]])
+    found, left = symmetric(codes, scale)
+    assert found is codes
+    assert left is scale
