@@ -179,6 +179,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "test_norms_and_pools",
         "test_computed_shapes",
         "test_control_flow",
+        "test_known_values",
         "test_shares",
         "test_trees_lowered",
     ),
