@@ -4,6 +4,7 @@ import io
 import tarfile
 
 import pytest
+from helpers.specification_pages import RST
 
 from onegraph import ArgumentError
 from onegraph.opset.signature import Fill
@@ -116,7 +117,9 @@ def test_values_are_read(text, kind, value):
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(("text", "kind"), [("yes", "bool"), ("x", "s64"), ("x", "f32"), ("2", "s64[]"), ("", "s64")])
+@pytest.mark.parametrize(
+    ("text", "kind"), [("yes", "bool"), ("true", "s64"), ("x", "f32"), ("2", "s64[]"), ("", "s64")]
+)
 def test_unknown_values_are_errors(text, kind):
     with pytest.raises(UnreadError):
         value_of(text, kind)
@@ -332,6 +335,10 @@ def test_what_is_not_understood_is_named(attributes, unread):
 ])  # fmt: skip
 def test_titles_are_read(text, file, title):
     assert read_page(text, file).title == title
+
+
+def test_words_between_bars_have_names_of_their_own():
+    assert [one.name for one in read_page(RST, "Blend.rst").attributes] == ["axis", "how", "sizes"]
 
 
 @pytest.mark.parametrize("file", ["index.md", "ops/INDEX.rst", "a/readme.txt"])

@@ -217,6 +217,10 @@ def test_places_of_wrong_elements(detail, place):
     assert filing._place(Use(), replace(WRONG, detail=detail)) == place
 
 
+def test_a_use_without_a_reference_has_no_place():
+    assert filing._place(UNKNOWN, WRONG) is None
+
+
 def test_names_of_folders_are_short_and_plain(monkeypatch, tmp_path):
     outcomes_of(monkeypatch, RIGHT)
     monkeypatch.setattr(filing, "library_at", lambda path: TRIED)

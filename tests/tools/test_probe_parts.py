@@ -1,10 +1,13 @@
 """Parts of the conformance tests on uses and results that are written by hand: claims, words, findings, coverage."""
 
+import signal
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.executables import forked_python
 
+import onegraph as og
 from onegraph._util.worker_process import Outcome
 from onegraph.faults.capabilities import LIBRARY_VALUES
 from onegraph.faults.cpus import ISA_OF_DTYPE
@@ -13,8 +16,9 @@ from onegraph.opset.editions.registry import BASE, DEFAULT, EDITIONS, base_of, e
 from onegraph.opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES
 from onegraph.opset.fusion_patterns import patterns_of
 from onegraph.opset.signature import Fill
+from onegraph.tools import cpp_program
 from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
-from onegraph.tools.conformance.drawn import filing
+from onegraph.tools.conformance.drawn import drawing, features, filing
 from onegraph.tools.conformance.drawn import findings as drawn_findings
 from onegraph.tools.conformance.drawn.c_program import REPEATED, _first, c_type, repeated
 from onegraph.tools.conformance.fused.cases import _types_allowed, is_promised
@@ -423,3 +427,90 @@ def test_causes_are_told_from_right_uses(monkeypatch):
 ])  # fmt: skip
 def test_elements_have_types_of_c(dtype, name):
     assert c_type(dtype) == name
+
+
+def test_programs_of_too_many_numbers_are_refused(monkeypatch):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (3,))))
+    monkeypatch.setattr(cpp_program, "MOST_ELEMENTS", 6)
+    assert "dnnl_graph_op_relu" in cpp_program.to_cpp(graph)
+    monkeypatch.setattr(cpp_program, "MOST_ELEMENTS", 5)
+    with pytest.raises(og.ArgumentError, match="a program of 6 numbers; expected at most 5"):
+        cpp_program.to_cpp(graph)
+
+
+@pytest.mark.parametrize(("strides", "shape", "memory"), [
+    (None, (2, 3), [1, 2, 3, 4, 5, 6]), ((5, 1), (2, 3), [1, 2, 3, 0, 0, 4, 5, 6]),
+    ((1, 2), (2, 3), [1, 4, 2, 5, 3, 6]), ((3, 1), (0, 3), [0]), ((0, 1), (1, 2), [1, 2]),
+])  # fmt: skip
+def test_memory_has_the_gaps_of_strides(strides, shape, memory):
+    array = np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    assert cpp_program._memory(SimpleNamespace(strides=strides), array).ravel().tolist() == memory
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), [
+    ("f32", 1.5, "float(1.5)"), ("s64[]", [1, 2], "{1, 2}"), ("f32[]", [1.0], "{float(1)}"), ("bool", True, "true"),
+    ("bool", 0, "false"), ("str", "x", '"x"'), ("s64", 3.0, None), ("s64", 3, "3"),
+])  # fmt: skip
+def test_values_are_literals_of_cpp(kind, value, text):
+    if text is None:
+        with pytest.raises(ValueError, match="invalid literal"):
+            cpp_program._literal(kind, value)
+    else:
+        assert cpp_program._literal(kind, value) == text
+
+
+@pytest.mark.parametrize(("shares", "chosen", "dims", "tables"), [
+    ([0.5, 0.5], [64, 64], (64, 64), "ss"), ([0.5, 0.5], [64, 65], (64, 32), "ss"),
+    ([0.059, 0.06], [3, 4], (3, 4), "ls"),
+    ([0.5] * 3, [20, 20, 20], (10, 20, 20), "sss"), ([], [], (), ""), ([0.5], [9000], (2250,), "s"),
+])  # fmt: skip
+def test_sources_have_a_bounded_number_of_elements(shares, chosen, dims, tables):
+    shares_left, sizes, asked = iter(shares), iter(chosen), []
+
+    class Drawn:
+        def randint(self, low, high):
+            assert (low, high) == (1, 4)
+            return len(chosen)
+
+        def random(self):
+            return next(shares_left)
+
+        def choice(self, several):
+            asked.append({drawing.DIMS: "s", drawing.LONG_DIMS: "l"}[several])
+            return next(sizes)
+
+    assert drawing._source(Drawn(), 1, 4) == dims
+    assert "".join(asked) == tables
+
+
+def words_of_uses(monkeypatch, failing, right):
+    monkeypatch.setattr(features, "features", frozenset)
+    return features.cause(failing, right)
+
+
+SUBSETS = ["".join(word for place, word in enumerate("abcd") if number >> place & 1) for number in range(16)]
+
+
+@pytest.mark.parametrize(("failing", "right", "words_", "places"), [
+    (["abcd", "abcd"], SUBSETS, "abc", [0, 1]), (["abcd"], [], "", [0]), (["ab"], ["ab"], "", [0]),
+    (["ax", "ay", "bz"], ["x", "y", "z"], "a", [0, 1]), (["a"] * 7 + ["b"] * 3, ["b"] * 3, "a", [*range(7)]),
+    (["ab"] * 4 + ["a"], ["a"] * 3 + ["b"] * 4 + ["c"] * 3, "ab", [0, 1, 2, 3]),
+    (["ab"] * 3 + ["a"], ["a"] * 3 + ["b"] * 4 + ["c"] * 3, "a", [0, 1, 2, 3]),
+    (["a"], ["a"] * 7 + ["b"] * 3, "a", [0]), (["a"], ["a"] * 8 + ["b"] * 3, "", [0]),
+])  # fmt: skip
+def test_causes_are_words_that_right_uses_lack(monkeypatch, failing, right, words_, places):
+    assert words_of_uses(monkeypatch, failing, right) == (tuple(words_), places)
+
+
+@pytest.mark.parametrize("access", ["ctypes.string_at({}, 1)", "ctypes.memset({}, 1, 1)"])
+def test_nobody_may_touch_the_page_behind_an_array(access):
+    code = (
+        "import ctypes, faulthandler; import numpy as np; faulthandler.disable()\n"
+        "from onegraph.tools.conformance.page_ends import at_page_end\n"
+        "made = at_page_end(np.arange(5, dtype=np.float32)); assert made.tolist() == [0, 1, 2, 3, 4]\n"
+        "ctypes.string_at(made.ctypes.data + made.nbytes - 1, 1); print('inside', flush=True)\n"
+        f"{access.format('made.ctypes.data + made.nbytes')}; print('outside', flush=True)"
+    )
+    done = forked_python(code)
+    assert (done.returncode, done.stdout) == (-signal.SIGSEGV, "inside\n")

@@ -239,6 +239,8 @@ class Session:
     def run(self, names, inputs):
         if self.path == "fails":
             raise ValueError(" first\nsecond")
+        if self.path == "long":
+            raise ValueError("x" * 400)
         assert names is None
         return [inputs["a"] * 2, 3]
 
@@ -261,7 +263,7 @@ def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, ca
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
     np.savez(tmp_path / "given.npz", _a=np.array([1, 2]))
-    models = ["plain", "plain", "rewritten", "fails"]
+    models = ["plain", "plain", "rewritten", "fails", "long"]
     tasks = [
         {"model": model, "given": str(tmp_path / "given.npz"), "made": str(tmp_path / f"made{place}.npz")}
         for place, model in enumerate(models)
@@ -270,11 +272,13 @@ def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, ca
     onnx_runtime.main()
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     done = {"stage": "run", "done": True, "outcome": "done", "detail": ""}
-    assert answers == [done, done, done, {**done, "outcome": "error", "detail": "first"}]
+    errors = [{**done, "outcome": "error", "detail": text} for text in ("first", "x" * 300)]
+    assert answers == [done, done, done, *errors]
     plain = [{"graph_optimization_level": "none", "entry": ("session.intra_op.allow_spinning", "0")}]
     cpu = ["CPUExecutionProvider"]
     assert Session.made == [
-        ("plain", plain, cpu), ("rewritten", plain, cpu), ("rewritten", [], cpu), ("fails", plain, cpu)
+        ("plain", plain, cpu), ("rewritten", plain, cpu), ("rewritten", [], cpu), ("fails", plain, cpu),
+        ("long", plain, cpu),
     ]  # fmt: skip
     with np.load(tmp_path / "made2.npz") as made:
         assert {name: made[name].tolist() for name in made.files} == {"_0": [2, 4], "_1": 3}
