@@ -123,6 +123,25 @@ def test_rounding_decides_near_the_largest_number(exact, got, fits):
     assert (problem(ours, wide, "float16") is None) is fits
 
 
+@pytest.mark.parametrize(("exact", "got", "told"), [
+    (0.9 * 65504.0, INF, "infinity"), (65504.0 / 0.9, 60000.0, "infinity is lost"), (1.0, 65504.0, "numbers"),
+    (1.0, -65504.0, "numbers"), (1.0, 65505.0, "infinity is lost"),
+])  # fmt: skip
+def test_bounds_of_what_is_infinite(exact, got, told):
+    ours, wide = ROWS.copy(), ROWS.copy()
+    ours[0, 1], wide[0, 1] = got, exact
+    assert problem(ours, wide, "float16") == told
+
+
+def test_an_error_may_be_as_large_as_what_is_allowed():
+    zeros, got = np.zeros((2, 32)), np.zeros((2, 32))
+    got[0, 1] = 2.0**-19
+    assert problem(got, zeros) is None
+    got[1, 2] = 2.0**-18
+    finding = judged(got, zeros)
+    assert (finding.where, finding.units, finding.wrong) == ((1, 2), 2.0, 1)
+
+
 def test_multiples_of_the_error_of_peers_are_allowed():
     assert problem(moved(3.9e-3), ROWS, peer=moved(1e-3)) is None
     assert problem(moved(4.2e-3), ROWS, peer=moved(1e-3)) == "numbers"

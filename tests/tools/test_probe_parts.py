@@ -17,16 +17,17 @@ from onegraph.opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OU
 from onegraph.opset.fusion_patterns import patterns_of
 from onegraph.opset.signature import Fill
 from onegraph.tools import cpp_program
+from onegraph.tools.capture.recording import Recording
 from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
-from onegraph.tools.conformance.drawn import drawing, features, filing
+from onegraph.tools.conformance.drawn import drawing, features, filing, libraries
 from onegraph.tools.conformance.drawn import findings as drawn_findings
 from onegraph.tools.conformance.drawn.c_program import REPEATED, _first, c_type, repeated
-from onegraph.tools.conformance.fused.cases import _types_allowed, is_promised
+from onegraph.tools.conformance.fused.cases import _counted, _types_allowed, is_promised
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.probes import TAKEN, UNPRINTED, Probe
 from onegraph.tools.conformance.uses import SINGLE, ProbedUse
-from onegraph.tools.conformance.worker import compare
+from onegraph.tools.conformance.worker import compare, stored
 from onegraph.tools.specification.importing import Import
 
 
@@ -514,3 +515,56 @@ def test_nobody_may_touch_the_page_behind_an_array(access):
     )
     done = forked_python(code)
     assert (done.returncode, done.stdout) == (-signal.SIGSEGV, "inside\n")
+
+
+def test_integers_of_four_bits_share_bytes():
+    assert stored(np.array([1, -2, 3]).astype(DataType.s4.numpy)).tobytes() == b"\xe1\x03"
+    assert stored(np.array([[9, 10], [11, 12]]).astype(DataType.u4.numpy)).tobytes() == b"\xa9\xcb"
+    turned = np.arange(6).reshape(2, 3).T
+    assert stored(turned).flags.c_contiguous
+    assert stored(turned).tolist() == turned.tolist()
+
+
+@pytest.mark.parametrize(("dtype", "wrong", "ties", "fits"), [
+    ("int8", 3, True, True), ("int8", 4, True, False), ("uint8", 3, True, True), ("int8", 1, False, False),
+    ("int32", 1, True, False), ("int8", 0, False, True),
+])  # fmt: skip
+def test_few_codes_may_be_ties(dtype, wrong, ties, fits):
+    """Of 64 codes, one and a 32nd of them."""
+    wanted = np.arange(64).astype(dtype)
+    got = wanted.copy()
+    got[:wrong] += 1
+    assert (compare([got], [wanted], ties=ties) == "") is fits
+    got[5] += 2
+    assert compare([got], [wanted]) == "output 0 is 7 at [5], expected 5"
+
+
+@pytest.mark.parametrize(("dtypes", "found"), [
+    (("bf16",), False), (("bf16", "bf16"), True), (("bf16", "f32"), False), (("f32", "f32"), False),
+])  # fmt: skip
+def test_parameters_of_bf16_are_a_cause(dtypes, found):
+    (cause,) = [one for one in OWN if one.name == "bf16_parameters"]
+    assert cause.when(use_of(dtypes=dtypes)) is found
+
+
+@pytest.mark.parametrize(("use", "found"), [
+    (use_of(1, sizes=[2]), False), (use_of(2, sizes=[2]), True), (use_of(2), False),
+])  # fmt: skip
+def test_no_page_says_which_sizes_count(use, found):
+    assert claims.UNSPOKEN["Interpolate"](None, use) is found
+
+
+def test_long_chains_are_shortened():
+    kinds = [*"abcdefgh"]
+    assert _counted(kinds[:7]) == kinds[:7]
+    assert _counted(kinds) == ["a", "b", "c", "... 4 more", "h"]
+
+
+def test_other_libraries_are_named_in_the_environment():
+    assert libraries._environment("x.so") == {"ONEGRAPH_LIBRARY": "x.so"}
+    assert libraries._environment("") == {}
+
+
+def test_inputs_of_calls_are_recorded_up_to_a_limit(tmp_path):
+    recording = Recording(tmp_path, True, 10)
+    assert [recording.take(size) for size in (6, 6, 4, 1, 0)] == [True, False, True, False, True]
