@@ -13,6 +13,7 @@ from .._util.exact_types import entries, has_type, listed, text, whole
 from ..errors import ArgumentError, shown
 from ..opset.shapes import overlaps, show
 from ..opset.signature import Attribute
+from ..serialize.document import UNKNOWN
 
 Values = str | Mapping[Any, Any]
 LETTERS = "abcdefghijkl"
@@ -117,7 +118,7 @@ def strides_of(dims: Sequence[int], text: str) -> list[int]:
         raise ArgumentError(
             f"in_shapes: {shown('*' + text)}; expected {counted(len(dims), 'stride')}, one for each dim"
         )
-    if min(dims, default=0) >= 0 and overlaps(dims, strides):
+    if UNKNOWN not in dims and overlaps(dims, strides):
         raise ArgumentError(
             f"in_shapes: {shown('*' + text)} for {show(tuple(dims))}; expected memory of its own for each element"
         )

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.builder.constants import first_contents_of
+from onegraph.serialize.document import UNKNOWN
+from onegraph.transform.rebuild import _cut, _kept
+from onegraph.transform.rewrite_values import strides_of
 from onegraph.transform.specialise import MAX_ELEMENTS, MAX_NUMBERS, _Settled
 from onegraph.transform.widen import SMALL, widened
 
@@ -95,3 +99,60 @@ def test_labels_of_casts_are_free():
     g.output("y", y)
     g._roundings = frozenset()
     assert "x/f32__" in [op.name for op in widened(g, [og.bf16]).ops]
+
+
+@pytest.mark.parametrize(
+    ("dims", "text", "found"),
+    [
+        ([2, 3], "3x1", [3, 1]),
+        ([2, 3], "1x2", [1, 2]),
+        ([2, 2], "1x1", None),
+        ([0, 2], "1x1", [1, 1]),
+        ([UNKNOWN, 2, 2], "4x1x1", [4, 1, 1]),
+        ([2, 3], "ba", [1, 2]),
+        ([2, 3], "bb", None),
+        ([2, 3], "1", None),
+    ],
+)
+def test_strides_are_taken_unless_elements_share_memory(dims, text, found):
+    if found is not None:
+        assert strides_of(dims, text) == found
+        return
+    with pytest.raises(og.ArgumentError, match=r"in_shapes: '\*"):
+        strides_of(dims, text)
+
+
+def test_contents_are_cut_along_each_axis():
+    value = np.arange(12, dtype=F32).reshape(4, 3)
+    assert np.array_equal(_cut(value, (4, 2)), value[:, :2])
+    assert np.array_equal(_cut(value, (4, 3)), value)
+    assert np.array_equal(_cut(value, (5, 2)), np.resize(value, (5, 2)))
+    assert np.array_equal(_cut(value, (2,)), value.ravel()[:2])
+    kept = _kept(value, og.bf16)
+    assert (kept.dtype, kept.shape, kept.flags.writeable) == (og.bf16.numpy, (4, 3), False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((), ()), ((1,), (4,)), ((2,), (0,)), ((2, 3), (0, 0)), ((0, 3), (12, 4))]
+)
+def test_a_repeated_number_takes_the_memory_of_one(shape, strides):
+    dtype, kept = first_contents_of(np.broadcast_to(F32(3), shape), None)
+    assert (dtype, kept.shape, kept.strides, kept.flags.writeable) == (og.f32, shape, strides, False)
+    assert np.all(kept == 3)
+
+
+def test_rows_that_are_repeated_are_copied():
+    rows = np.broadcast_to(np.arange(3, dtype=F32), (2, 3))
+    _, kept = first_contents_of(rows, None)
+    assert (kept.strides, kept.flags.writeable) == ((12, 4), False)
+    assert np.array_equal(kept, rows)
+
+
+@pytest.mark.parametrize("rank", [12, 13])
+def test_constants_have_a_rank_up_to_the_greatest(rank):
+    value = np.ones((1,) * rank, F32)
+    if rank == 12:
+        assert og.Graph().constant(value).shape == value.shape
+        return
+    with pytest.raises(og.ArgumentError, match="constant: rank 13; expected at most 12 dimensions"):
+        og.Graph().constant(value)
