@@ -309,6 +309,29 @@ def test_refused_op_keeps_the_c_graph():
     assert sorted(number for partition in graph.partitions() for number in partition.ops) == [1, 2]
 
 
+class list_(list):  # noqa: N801  # reprlib goes by the name of a class
+    """A list that raises whatever is asked."""
+
+    def __len__(self):
+        raise RuntimeError("a length")
+
+
+list_.__name__ = "list"
+
+
+@pytest.mark.parametrize("value", [5, 1.5, True, "text"])
+def test_what_a_signal_handler_raises_is_passed_on(value, monkeypatch):
+    assert errors.shown(list_([1])) == "<list>"
+
+    def interrupted(_):
+        raise RuntimeError("a handler")
+
+    monkeypatch.setattr(errors._repr, "repr", interrupted)
+    with pytest.raises(RuntimeError, match="a handler"):
+        errors.shown(value)
+    assert errors.shown([1]) == "<list>"
+
+
 def test_shown_is_short_and_never_raises():
     for value in (Verbose(), [Verbose()], type("C" * 10**6, (Unprintable,), {})(), [["x" * 90] * 14] * 14):
         assert len(errors.shown(value)) <= 1000
