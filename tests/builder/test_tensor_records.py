@@ -168,6 +168,7 @@ def test_a_tensor_says_where_ops_are():
         "relu": "; ops are methods of the graph, as in g.relu(tensor)",
         "rellu": "; ops are methods of the graph: did you mean 'relu'?",
         "_relu": "",
+        "_operator": "",
         "zzzzzzzz": "",
     }.items():
         with pytest.raises(AttributeError) as raised:
