@@ -65,6 +65,15 @@ def test_nodes_are_ordered_tree_by_tree():
     assert place[2] < place[0] < min(place[1], place[3])
 
 
+def test_trees_that_share_a_node_are_ordered_by_levels():
+    """Node 1 is a leaf of the first tree, and lies one level deeper in the second one."""
+    zeros = np.zeros(7, np.int64)
+    inner = np.array([1, 0, 0, 1, 1, 0, 0])
+    holds, fails = np.array([1, 0, 0, 4, 1, 0, 0]), np.array([2, 0, 0, 5, 6, 0, 0])
+    shared = Trees(zeros, zeros.astype(np.float32), inner, zeros, holds, fails, np.array([0, 3]))
+    assert ordered(shared).tolist() == [0, 3, 2, 4, 5, 1, 6]
+
+
 @pytest.mark.parametrize(
     ("trees", "text"),
     [
