@@ -19,6 +19,7 @@ from helpers.dlpack_producers import NAME, Fixed, OldProducer, Producer, Wrapped
 from helpers.grouped import grouped
 
 import onegraph as og
+from onegraph.arrays import dlpack
 from onegraph.arrays.dlpack import from_dlpack
 from onegraph.arrays.ndarrays import aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
 
@@ -158,6 +159,7 @@ REFUSED = {
     "that goes backwards": ({"strides": (3, -1)}, r"strides \[3, -1\]; expected none below 0"),
     "whose strides overflow": ({"strides": (2**62, 2**62)}, "lead out of memory"),
     "whose offset overflows": ({"byte_offset": 2**64 - 1}, "lead out of memory"),
+    "whose offset has a sign": ({"byte_offset": 2**63}, "lead out of memory"),
 }
 
 
@@ -169,6 +171,21 @@ def test_deletes_refused_tensors_once(name):
         as_array("x", producer)
     gc.collect()
     assert producer.deleted == len(producer.asked)
+
+
+def test_refused_tensors_are_deleted_before_their_error_is_dropped():
+    producer = Producer(numbers(), lanes=2)
+    with pytest.raises(BufferError) as kept:
+        from_dlpack(producer)
+    assert producer.deleted == 1
+    assert "lanes" in str(kept.value)
+
+
+def test_minor_versions_of_dlpack_are_compatible(monkeypatch):
+    monkeypatch.setattr(dlpack, "MAX_VERSION", (1, 7))
+    assert from_dlpack(Producer(numbers(), major=1)).tolist() == numbers().tolist()
+    with pytest.raises(BufferError, match="DLPack 7; expected 1"):
+        from_dlpack(Producer(numbers(), major=7))
 
 
 def test_rejects_producers_that_break_the_protocol():
@@ -308,6 +325,7 @@ def test_destructor_may_import_during_another_import():
     code = """
 import faulthandler, gc, sys
 sys.path.insert(0, "tests")
+from onegraph.arrays import dlpack
 from onegraph.arrays.dlpack import from_dlpack
 from helpers.dlpack_producers import Wrapped, numbers
 faulthandler.dump_traceback_later(20, exit=True)
