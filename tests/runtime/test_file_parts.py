@@ -151,6 +151,16 @@ def test_a_draft_that_another_writer_removes_is_made_again(tmp_path, monkeypatch
     assert is_abandoned(tmp_path / NAME)
 
 
+def test_a_draft_is_flushed_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    draft = Draft(tmp_path, 0o600)
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((file, draft.path.read_bytes())))
+    draft.stream.write(b"whole")
+    draft.flush()
+    assert synced == [(draft.stream.fileno(), b"whole")]
+    draft.close()
+
+
 @pytest.mark.parametrize("has_locks", [False, True])
 def test_drafts_stay_where_nobody_knows_who_writes_them(has_locks, tmp_path, monkeypatch):
     (tmp_path / NAME).touch()
@@ -209,6 +219,12 @@ def test_errors_of_the_system_name_the_path(error, text):
 
 
 # The index
+
+
+def test_an_index_that_is_missing_is_whole(monkeypatch):
+    monkeypatch.setattr(folder_index, "get_cache_folder", lambda: None)
+    assert FolderIndex().records("kind") == ({}, True)
+    assert FolderIndex().find("kind", "key") is None
 
 
 def test_lines_of_an_index_have_a_checksum():
