@@ -19,6 +19,7 @@ from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst, step
 from onegraph.faults.ops.size import has_large_factor
 from onegraph.faults.ops.windows import copies_wrong
 from onegraph.faults.performance import SHORT_ROWS
+from onegraph.faults.slow_images import SLOW_FOLDING
 from onegraph.faults.slow_spreads import SLOW_WIDENING
 from onegraph.faults.use import DEQUANTIZATIONS, Laid, Operand, Use
 from onegraph.faults.without_avx512 import SLOW_COLUMNS, Columns
@@ -330,6 +331,68 @@ def coded_products() -> Iterator[og.Graph]:
         yield graph
 
 
+def joined_to_itself() -> Iterator[og.Graph]:
+    """Results that are joined with a function of them, codes whose scales a run computes, and pools between codes."""
+    for first, second in product(("multiply", "add"), ("sigmoid", "tanh", "exp")):
+        graph = og.Graph()
+        made = graph.matmul(graph.input("x", "f32", (4, 5)), graph.input("w", "f32", (5, 6)))
+        graph.output("y", getattr(graph, first)(made, getattr(graph, second)(made)))
+        yield graph
+    for dtype, count in product(("u8", "s8"), (2, 3)):
+        graph = og.Graph()
+        ends = graph.input("x", dtype, (4, 5)), graph.input("s", "f32", (1,)), graph.input("z", "s32", (1,))
+        weights = floats(graph, "s8", (6, 5), [0])
+        graph.output("y", graph.matmul(graph.op("DynamicDequantize", ends[:count]), weights, transpose_b=True))
+        yield graph
+    codings: Any = (([0.5], None), ([0.5], [0]), ([0.5], [3]), ([0.25], [0]))
+    for first, second, name in product(codings, codings[1:], ("max_pool", "avg_pool")):
+        graph = og.Graph()
+        source = graph.dequantize(graph.input("x", "u8", (1, 4, 4, 40)), scales=first[0], zps=first[1])
+        pooled = getattr(graph, name)(source, kernel=2, strides=2, data_format="NXC")
+        graph.output("y", graph.quantize(pooled, scales=second[0], zps=second[1], dtype="u8"))
+        yield graph
+
+
+@program
+def _constants_of_folded_norms() -> str:
+    """Which norms are folded anew in each run, by which of the inputs are no constants."""
+    made = []
+    for kind in ("convolution", "norm", "both"):
+        graph = og.Graph()
+        end = graph.input("x", "f32", (1, 4, 4, 8))
+        if kind != "norm":
+            weights = graph.input("w", "f32", (1, 1, 8, 8))
+            end = graph.convolution(end, weights, data_format="NXC", weights_format="XIO")
+        if kind != "convolution":
+            vectors = [graph.input(f"v{place}", "f32", (8,)) for place in range(4)]
+            end = graph.batch_norm_inference(end, *vectors, epsilon=1e-5, data_format="NXC")
+        graph.output("y", graph.relu(end))
+        subject = fused(graph)
+        numbers = frozenset(number for use in subject.uses for number in use.inputs)
+        parts = [frozenset[int](), numbers, *(numbers - {number} for number in sorted(numbers))]
+        made += [f"{SLOW_FOLDING.when(replace(subject, constants=part))}" for part in parts]
+    return "\n".join(made)
+
+
+@program
+def _pools_of_channels_first() -> str:
+    """Which pools of channels first have no fast kernel, by sizes, types and the memory of a cache."""
+    made = []
+    sizes = ((16, 48, 48), (3, 64, 64), (4, 64, 64), (16, 1, 96), (16, 2, 96), (16, 96, 1), (1, 96, 96), (16, 96))
+    for kind, dtype, (channels, *places), cache in product(
+        ("MaxPool", "AvgPool", "MaxPoolBackward", "AvgPoolBackward"), (F32, BF16), sizes, (0, 2**10, 2**30)
+    ):
+        axes = len(places)
+        attrs = {"strides": (1,) * axes, "kernel": (1,) * axes, "data_format": "NCX"}
+        attrs |= dict.fromkeys(("pads_begin", "pads_end"), (0,) * axes)
+        attrs |= {"exclude_pad": True} if kind.startswith("Avg") else {"dilations": (1,) * axes}
+        attrs |= {"src_shape": (2, channels, *places)} if kind == "AvgPoolBackward" else {}
+        shape = (2, channels, *places)
+        call = use_of(kind, attrs, dtype, *((shape, shape) if kind == "MaxPoolBackward" else (shape,)))
+        made.append(f"{SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, cache))}")
+    return "\n".join(made)
+
+
 @program
 def _fusions_at_bounds() -> str:
     """Which faults of fusions all their examples run into, and graphs beside bounds."""
@@ -337,7 +400,11 @@ def _fusions_at_bounds() -> str:
 
     faults = (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS)
     graphs = [graph_of(example.build) for fault in faults for example in fault.examples]
-    graphs += [graph for make in (narrow_and_wide, sums_beside_products, coded, coded_products) for graph in make()]
+    graphs += [
+        graph
+        for make in (narrow_and_wide, sums_beside_products, coded, coded_products, joined_to_itself)
+        for graph in make()
+    ]
     made = []
     for graph in graphs:
         subject = fused(graph)
