@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from helpers.gradient_cases import BASE_CASES, FLOATS, HOST_CASES, Subject, subject_of
 from helpers.grouped import grouped
 from helpers.wide_reference import run_wide
 
 import onegraph as og
+from onegraph.gradient.rules.matmul import _are_few, _fits
+from onegraph.gradient.rules.recurrence import refuse_many_steps
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import HOST
 
@@ -100,3 +104,36 @@ def test_gradients_of_unknown_shapes_are_those_of_known_ones_or_refused(case, wo
         found = gradients_of(case, words, shape_of)
         for name in found or {} if known else {}:
             np.testing.assert_allclose(found[name].astype(float), known[name].astype(float), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "is_few"),
+    [
+        (((1, 4), (1, 4)), True),
+        (((1, 4), (1, 3)), False),
+        (((2, 8), (2, 8)), True),
+        (((2, 8), (2, 7)), False),
+        (((1, 1, 9), (1, 9)), False),
+        (((None, 9), (1, 9)), False),
+        (((1, 9), (None, 9)), False),
+    ],
+)
+def test_rows_are_few_up_to_half_of_the_product_of_both_widths_over_their_sum(shapes, is_few):
+    assert _are_few(*(SimpleNamespace(shape=shape) for shape in shapes)) is is_few
+
+
+@pytest.mark.parametrize(
+    ("shapes", "fits"), [(((2, 3, 4), (2, 3, 1)), True), (((2, 3, 4), (2, 2, 1)), False), (((2, 3), (2, 0)), False)]
+)
+def test_batches_of_both_sides_fit(shapes, fits):
+    assert _fits(*(SimpleNamespace(shape=shape) for shape in shapes)) is fits
+
+
+@pytest.mark.parametrize(("steps", "is_refused"), [(0, True), (1, False), (1024, False), (1025, True)])
+def test_gradients_of_many_steps_are_refused(steps, is_refused):
+    use = SimpleNamespace(op=SimpleNamespace(kind="Recurrence", name="r"))
+    if not is_refused:
+        refuse_many_steps(use, steps)
+        return
+    with pytest.raises(og.UnsupportedError, match=f"{steps} steps; expected at most 1024"):
+        refuse_many_steps(use, steps)
