@@ -13,6 +13,7 @@ from helpers.wide_reference import run_wide
 
 import onegraph as og
 from onegraph.gradient.rules.matmul import _are_few, _fits
+from onegraph.gradient.rules.movement import sizes_of
 from onegraph.gradient.rules.recurrence import refuse_many_steps
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import HOST
@@ -137,3 +138,11 @@ def test_gradients_of_many_steps_are_refused(steps, is_refused):
         return
     with pytest.raises(og.UnsupportedError, match=f"{steps} steps; expected at most 1024"):
         refuse_many_steps(use, steps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"), [((2, 3), (2, 3)), ((None, 3), (-1, 3)), ((None, None), "dims"), (None, "dims"), ((), ())]
+)
+def test_sizes_for_a_reshape_have_one_unknown_dim_at_most(shape, sizes):
+    use = SimpleNamespace(call=SimpleNamespace(shape=lambda _: shape), dims=lambda _: "dims")
+    assert sizes_of(use, "src") == sizes
