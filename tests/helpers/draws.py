@@ -652,6 +652,7 @@ def made_by_programs(name: str, number: int) -> list[str]:
 
 from . import (  # noqa: E402, F401  # they add materials
     drawn_arrays,
+    drawn_aten,
     drawn_by_library,
     drawn_calls,
     drawn_commands,
