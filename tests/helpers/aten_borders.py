@@ -13,8 +13,9 @@ from onegraph._util.size_symbols import OpenSizes
 from onegraph.ir.op import LogicalTensor
 from onegraph.opset.dtypes import DataType
 from tests.helpers import torch_stand_in as own
-from tests.helpers.aten_passes import described
+from tests.helpers.aten_passes import described, program_of
 from tests.helpers.aten_tables import changed, graph_of, sized
+from tests.helpers.recorded import lines_of
 
 FLOAT = own.Dtype("float32")
 
@@ -266,6 +267,40 @@ def chains_of_writes(front: Any) -> Iterator[str]:
         yield described(module.op_writes(gm, {0: 0}))
 
 
+def attentions(front: Any) -> Iterator[str]:
+    """Attentions of which one result is read: of few scores and of many, with masks of all kinds, and of open sizes."""
+    name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+
+    def made(kind: str, rows: Any, columns: Any, mask: str = "", causal: bool = False, batch: Any = 1) -> Any:
+        source, keys = (kind, [batch, 2, rows, 8]), (kind, [batch, 2, columns, 8])
+        ends = [source, keys, keys, *([("bool" if mask == "bool" else "float32", [rows, columns])] if mask else [])]
+        likes = source, ("float32", [batch, 2, rows])
+        named = {"attn_mask": "n3"} if mask else {}
+        calls = [(name, ["n0", "n1", "n2", 0.0, causal], likes, named), ("getitem", [f"n{len(ends)}", 0], source)]
+        return graph_of(ends, calls, [len(ends) + 1])
+
+    masks = (("", False), ("", True), ("float", False), ("bool", False), ("known", False))
+    for kind, size, (mask, causal) in itertools.product(("float32", "bfloat16", "float16"), (4, 64, 255, 256), masks):
+        if size > 4 and mask == "known":
+            continue
+        gm = made(kind, size, size, mask, causal)
+        *inputs, call, first, _ = gm.graph.nodes
+        metas = {node: node.meta.get("val") for node in gm.graph.nodes}
+        known = {inputs[3]: np.float32([[0, -np.inf, 1, 0]] * 4)} if mask == "known" else {}
+        read = [node for node in inputs if node not in known]
+        yield from lines_of(front["lowering"].lower_graph([call, first], read, [first], known, metas).graph)
+    for rows, columns, batch in (("s0", "s1", 1), ("s0", 6, 1), (4, "s0", 1), (4, 6, 1), (4, 6, "s0")):
+        gm = made("float32", rows, columns, batch=batch)
+        program = program_of(gm, {}, [("USER_INPUT", None)] * 3, 1)
+        yield from lines_of(front["export"].export(program, None))
+    for sizes in (OpenSizes([4, 6]), OpenSizes([256, 512])):
+        gm = made("float32", *sizes.symbols)
+        *inputs, call, first, _ = gm.graph.nodes
+        metas = {node: node.meta.get("val") for node in gm.graph.nodes}
+        yield from lines_of(front["lowering"].lower_graph([call, first], inputs, [first], {}, metas).graph)
+        yield str(sizes.conditions())
+
+
 PARTS = (
     captured,
     draws_in_order,
@@ -276,5 +311,6 @@ PARTS = (
     open_tensors,
     changes_in_order,
     chains_of_writes,
+    attentions,
 )
 BORDERS = {one.__name__: one for one in PARTS}
