@@ -1026,6 +1026,24 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         for eps in (None, 1e-5, 0.5)
     ],
     *[
+        (f"aten.{name}", [[2, 3], []], places, (kind, shape), [[], [0]])
+        for name, places, kind, shape in (
+            *(("arange.start_step", ends, "int64", [5]) for ends in ([0, 5], [1, 11, 2], [5, 0, -1], [None, 5, None])),
+            *(("arange.start_step", ends, "float32", [4]) for ends in ([0.5, 4.5], [0, 2, 0.5], [1, 3.0, 0.5], [2, 6])),
+            *(("arange.default", [5], "int32", [5]), ("arange.start", [2, 6], "bfloat16", [4])),
+            *(("full.default", [[2, 3], number], "float32", [2, 3]) for number in (1.5, 0, "n1")),
+            *(
+                ("full_like.default", ["n0", 2], "int64", [2, 3]),
+                ("new_full.default", ["n0", [2], 3.0], "float32", [2]),
+            ),
+            *((f"{name}_like.default", ["n0"], "bfloat16", [2, 3]) for name in ("zeros", "ones", "empty")),
+            *((f"new_{name}.default", ["n0", [4]], "int32", [4]) for name in ("zeros", "ones", "empty")),
+            *((f"{name}.default", [[4]], "float16", [4]) for name in ("zeros", "ones")),
+            *(("scalar_tensor.default", [2.5], "float32", []), ("fill.Scalar", ["n0", 2.5], "float32", [2, 3])),
+            *(("copy.default", ["n0", "n1"], "bfloat16", [2, 3]), ("empty.memory_format", [[3]], "float32", [3])),
+        )
+    ],
+    *[
         ("aten.histc.default", [(kind, [2, 5])], ["n0", 4, low, high], (kind, [4]), [[]])
         for kind, low, high in (("float32", 0, 2), ("bfloat16", -1, 3), ("float32", 0, 0))
     ],
