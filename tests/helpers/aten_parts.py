@@ -1044,6 +1044,14 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         )
     ],
     *[
+        (f"aten.{name}", [(kind, [2, 3])] * 3, ["n0", "n1", *ends], (kind, [2, 3]), [[], [1]])
+        for kind in ("float32", "bfloat16", "float64", "int64")
+        for name, ends in (
+            *((f"{name}.default", ["n2", *ends]) for name in ("addcmul", "addcdiv") for ends in ([], [1], [2])),
+            *(("lerp.Scalar", [weight]) for weight in (0.25, 0.5, -0.5, 0.75)),
+        )
+    ],
+    *[
         ("aten.histc.default", [(kind, [2, 5])], ["n0", 4, low, high], (kind, [4]), [[]])
         for kind, low, high in (("float32", 0, 2), ("bfloat16", -1, 3), ("float32", 0, 0))
     ],
