@@ -11,7 +11,6 @@ from tests import changed as changes
 from tests.mutants import changed, choose, native
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
-from tests.mutants.choose import changes_of
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named, folder
 
@@ -116,7 +115,7 @@ def test_a_mutant_is_judged_by_tests_and_their_children(tmp_path):
 def test_functions_that_call_what_is_imported_get_the_code_of_their_mutants():
     path = "compiler/passes/row_leaks.py"
     inside = {one.key for one in mutants(path, (PACKAGE / path).read_text()) if one.line in one.body}
-    assert inside - json.loads(EQUIVALENT.read_text()).keys() == {one.mutant.key for one in changes_of(path)}
+    assert inside - json.loads(EQUIVALENT.read_text()).keys() == {one.mutant.key for one in choose.changes_of(path)}
 
 
 def test_few_cases_of_each_function_judge_a_mutant():

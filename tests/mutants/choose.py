@@ -32,6 +32,7 @@ from .operators import Changeable, Mutant, mutants
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 CALLS = ("called", "opened", "AVX2", "AVX512_CORE_BF16")  # materials whose names are those of functions
 STEPS = CALLS[2:]  # those of the record of steps
+FRONT = "onegraph.frontends.torch."  # the front end that stand-ins for PyTorch are imported for
 LONGEST = 0.05  # seconds of a draw
 LIMIT = 3.0  # seconds of processor time of a draw with a mutant
 SHARE = 6  # one of so many draws of the record of steps may notice a mutant first
@@ -91,9 +92,18 @@ def alike(codes: list[CodeType], made: list[CodeType]) -> Iterable[tuple[CodeTyp
     return [(one, named[key]) for one, key in keys if key in named]
 
 
+def imported(name: str) -> Any:
+    """A module of the package; one of the front end for PyTorch without PyTorch."""
+    if not name.startswith(FRONT):
+        return importlib.import_module(name)
+    from tests.helpers import aten_passes
+
+    return aten_passes.modules()[name.removeprefix(FRONT)]
+
+
 def functions_of(name: str) -> dict[CodeType, list[FunctionType]]:
     """The functions of a module that are in memory, lambdas in tables and functions within functions too."""
-    importlib.import_module(name)
+    imported(name)
     gc.unfreeze()
     found: dict[CodeType, list[FunctionType]] = {}
     for one in gc.get_objects():
@@ -229,9 +239,10 @@ class Material(NamedTuple):
 
 def of_records(name: str, beside: Sequence[str], rooms: tuple[str, ...]) -> Material:
     """A material of the record of draws; the kept draws of those ``beside`` come first."""
-    from tests.helpers import draws
+    from tests.helpers import drawn_aten, draws
 
-    before = [
+    before: list[Lines] = drawn_aten.kept_lines() if name in drawn_aten.NAMES else []
+    before += [
         partial(draws.MATERIALS[other].lines, of, number)
         for other in beside
         for of, numbers in draws.chosen(other).items()
@@ -291,7 +302,7 @@ def main() -> None:
     if given.material in CALLS:
         names = [name for name in names if name.removeprefix("called ").startswith(places)]
     waiting = [one for path in given.modules for one in changes_of(path)]
-    own = [vars(importlib.import_module(name)).values() for name in modules]
+    own = [vars(imported(name)).values() for name in modules]
     count, caches = len(waiting), [one for each in own for one in each if hasattr(one, "cache_clear")]
     kept: dict[str, set[int]] = {}
     known = [(name, number) for name in names for number in material.kept.get(name, ())]
