@@ -380,7 +380,8 @@ def test_a_tag_has_pages_headers_and_words(monkeypatch, tmp_path):
     pages = {f"doc/ops/{kind}.md": b"# Text\n" for kind in ("ReLU", "Abs", "ConvolutionBackpropFilters")}
     others = {
         "doc/ops/index.rst": b"Index\n", "doc/ops/more.png": b"", "doc/few/ReLU.md": b"", "doc/few/Add.rst": b"",
-        "include/dnnl_types.h": b"// \xff", "other/dnnl_types.h": b"", "CMakeLists.txt": b'PROJECT_VERSION "3.4.1"',
+        "include/x.h": b"", "include/dnnl_types.h": b"// \xff",
+        "other/dnnl_types.h": b"", "CMakeLists.txt": b'PROJECT_VERSION "3.4.1"',
         "a/CMakeLists.txt": b'PROJECT_VERSION "9.9"', "a/b/c/d/replacements.inc.rst": b".. |attr_a| replace:: ``b``\n",
     }  # fmt: skip
     git = Archive({**pages, **others})

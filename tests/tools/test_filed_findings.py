@@ -9,7 +9,7 @@ import pytest
 
 import onegraph as og
 from onegraph._util.worker_process import Outcome
-from onegraph.opset.editions.registry import DEFAULT, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.tools.conformance.drawn import filing
 from onegraph.tools.conformance.drawn.c_program import FEW, MANY, RESULTS
 from onegraph.tools.conformance.drawn.libraries import TriedLibrary
@@ -215,6 +215,13 @@ def test_places_of_wrong_elements(detail, place):
             return [np.zeros((2, 3)), np.zeros((1, 4)), np.zeros(())]
 
     assert filing._place(Use(), replace(WRONG, detail=detail)) == place
+
+
+def test_only_later_editions_allow_a_use_later():
+    first, *_, last = EDITIONS
+    assert filing._is_allowed_later(SMALL, {}, first)
+    assert not filing._is_allowed_later(SMALL, {}, last)
+    assert not filing._is_allowed_later(SMALL, {"alpha": ["f32", 1.0]}, first)
 
 
 def test_a_use_without_a_reference_has_no_place():

@@ -498,6 +498,7 @@ SUBSETS = ["".join(word for place, word in enumerate("abcd") if number >> place 
     (["ax", "ay", "bz"], ["x", "y", "z"], "a", [0, 1]), (["a"] * 7 + ["b"] * 3, ["b"] * 3, "a", [*range(7)]),
     (["ab"] * 4 + ["a"], ["a"] * 3 + ["b"] * 4 + ["c"] * 3, "ab", [0, 1, 2, 3]),
     (["ab"] * 3 + ["a"], ["a"] * 3 + ["b"] * 4 + ["c"] * 3, "a", [0, 1, 2, 3]),
+    (["ab"] * 4 + ["a"], ["a"] + ["b"] * 4, "ab", [0, 1, 2, 3]),
     (["a"], ["a"] * 7 + ["b"] * 3, "a", [0]), (["a"], ["a"] * 8 + ["b"] * 3, "", [0]),
 ])  # fmt: skip
 def test_causes_are_words_that_right_uses_lack(monkeypatch, failing, right, words_, places):
