@@ -702,6 +702,40 @@ def computed_places(front: Any) -> Iterator[str]:
             yield f"{name} {type(error).__name__}: {error}"
 
 
+def open_calls(front: Any) -> Iterator[str]:
+    """Calls that are lowered for open sizes, in a program that takes them at the call."""
+    for shapes, name, places, *like in (*OPEN, *PLACES):
+        sizes = OpenSizes([4, 6])
+        known = dict(zip(("s0", "s1"), sizes.symbols, strict=True))
+
+        def opened(value: Any, known: Any = known) -> Any:
+            if type(value) in (list, tuple):
+                return type(value)(opened(one) for one in value)
+            is_size = type(value) is str and ("s0" in value or "s1" in value)
+            return eval(value, dict(known)) if is_size else value
+
+        def tensor(stated: Any, opened: Any = opened) -> Any:
+            kind, shape = stated if type(stated) is tuple else ("float32", stated)
+            return own.Tensor(own.Dtype(kind), opened(shape))
+
+        gm = _graph(shapes, [(name, places, *like)], [len(shapes)])
+        *inputs, call, _ = gm.graph.nodes
+        has_several = type(like[0]) is tuple and type(like[0][0]) is not str
+        metas = {node: tensor(stated) for node, stated in zip(inputs, shapes, strict=True)}
+        metas[call] = tuple(map(tensor, like[0])) if has_several else tensor(like[0])
+        first = gm.graph.call_function(own.operator.getitem, [call, 0])
+        metas[first], ends = metas[call][0] if has_several else metas[call], [call]
+        named = {f"n{place}": node for place, node in enumerate(inputs)}
+        call.args = tuple(_renamed(opened(places), named))
+        try:
+            calls = [call, first] if has_several else ends
+            made = front["lowering"].lower_graph(calls, call.all_input_nodes, calls[-1:], {}, metas)
+            yield from lines_of(made.graph)
+        except Exception as error:
+            yield f"{name} {type(error).__name__}: {error}"
+        yield str(sizes.conditions())
+
+
 # Places that are counted from the end, and steps, of axes whose size is known and of others.
 PLACES: tuple[tuple[Any, ...], ...] = (
     ([["s0", 6]], "aten.slice.Tensor", ["n0", 1, "0-s0", END], ["s0", "s0"], [6, 1]),
@@ -1141,7 +1175,7 @@ PARTS = {
         one.__name__: one
         for one in (
             options, statistics, sizes, programs, weights, decompositions, own_ops, resizes, registered, stated, parts,
-            exports, computed_places, judged, movements, calls,
+            exports, computed_places, open_calls, judged, movements, calls,
         )
     },
     **TABLES,
