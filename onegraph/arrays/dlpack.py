@@ -176,7 +176,8 @@ def _view(managed: _Managed | _ManagedVersioned, owner: _Owner) -> Array:
         raise BufferError(f"{dtype} packed into bytes; expected a byte for each element")
     shape, strides, size = _layout(tensor, dtype.itemsize)
     if 0 in shape:
-        return np.empty(shape, dtype)  # the owner ends with its last reference
+        owner.release()
+        return np.empty(shape, dtype)
     if not tensor.data:
         raise BufferError("it has no memory, as a tensor that is not computed yet")
     address = tensor.data + tensor.byte_offset
