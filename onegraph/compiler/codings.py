@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ def coding(step: Step) -> Coding | None:
     if len(scales) != 1:
         return None
     scale = float(np.float32(scales[0]))
-    if scale == 0 or not isfinite(1 / scale) or abs(zeros[0]) > LARGEST_ZERO:
+    if scale == 0 or isnan(scale) or abs(zeros[0]) > LARGEST_ZERO:
         return None
     return Coding(scale, int(zeros[0]))
 
