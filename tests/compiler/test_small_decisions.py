@@ -261,6 +261,16 @@ def test_weights_that_are_transformed(layout, shape, is_taken):
     assert not made.flags.writeable
 
 
+@pytest.mark.parametrize(("form", "strides"), [("rows", (24, 12, 4)), ("columns", (24, 4, 8))])
+def test_weights_that_start_beside_a_multiple_of_32_bytes(form, strides):
+    weights = np.arange(24, dtype=F32).reshape(4, 2, 3)
+    made = transformed_weights.weights_in(form, weights)
+    np.testing.assert_array_equal(made, weights)
+    assert (made.strides, made.ctypes.data % 32, made.flags.writeable) == (strides, 16, False)
+    with pytest.raises(ValueError, match=r"^no form 'turned' of weights$"):
+        transformed_weights.weights_in("turned", weights)
+
+
 def test_groups_of_scales_in_front_of_a_kernel():
     assert packed_weights.groups_of(0, 64, "s4") == (0, 0, 1)
     assert packed_weights.groups_of(64, 64, "s4") == (0, 0, 1)
