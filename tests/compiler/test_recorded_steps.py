@@ -413,6 +413,7 @@ CHOSEN = {
         "beside",
         "chosen",
     ],
+    "AVX512_CORE_FP16": ["narrow"],
 }
 
 
