@@ -1,10 +1,15 @@
 """What is read of known arrays, and how an emitter keeps them, by hand."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
+from onegraph.errors import ArgumentError
+from onegraph.lowering.computed import MAX_COMPUTED, refuse_large
 from onegraph.lowering.emitter import _kept
 from onegraph.lowering.patterns.attention import HIDDEN, _is_causal
+from onegraph.opset.dtypes import DataType
 
 LESS = np.nextafter(np.float32(HIDDEN), np.float32(-np.inf))
 CAUSAL = np.where(np.tril(np.ones((3, 3), bool)), np.float32(0), LESS)
@@ -64,3 +69,18 @@ def test_constants_of_another_layout_are_copied(array):
 
 def test_numbers_are_kept_as_arrays():
     assert (_kept(np.float32(3)).shape, _kept(np.float32(3)).tolist()) == ((), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "is_large"),
+    [
+        ((MAX_COMPUTED,), DataType.u8, False),
+        ((MAX_COMPUTED + 1,), DataType.u8, True),
+        ((2, MAX_COMPUTED // 8), DataType.f32, False),
+        ((1, MAX_COMPUTED // 4 + 1), DataType.f32, True),
+        ((None, MAX_COMPUTED), DataType.f32, False),
+    ],
+)
+def test_constants_that_no_file_holds_are_refused(shape, dtype, is_large):
+    with pytest.raises(ArgumentError, match="a constant of shape") if is_large else nullcontext():
+        refuse_large(shape, dtype)
