@@ -1,10 +1,12 @@
 """What is read of known arrays, and how an emitter keeps them, by hand."""
 
+import mmap
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from onegraph._util.mapped_file import MappedFile
 from onegraph.errors import ArgumentError
 from onegraph.lowering.computed import MAX_COMPUTED, refuse_large
 from onegraph.lowering.emitter import _kept
@@ -65,6 +67,17 @@ def test_constants_of_another_layout_are_copied(array):
     assert kept.flags.aligned
     assert not kept.flags.writeable
     np.testing.assert_array_equal(kept, array)
+
+
+def test_arrays_in_mapped_files_are_kept_where_they_lie(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(range(9)))
+    with path.open("rb") as file:
+        mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
+    array = np.frombuffer(mapped, np.float32, 2, offset=1)
+    kept = _kept(array)
+    assert np.shares_memory(kept, array)
+    assert not kept.flags.aligned
 
 
 def test_numbers_are_kept_as_arrays():
