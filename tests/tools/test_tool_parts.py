@@ -233,8 +233,8 @@ class Session:
 
     def __init__(self, path, *options, providers):
         self.path = path
-        self.made.append((path, [vars(one) for one in options], providers))
-        if options and path == "rewritten":
+        self.made.append((path, [vars(one).copy() for one in options], providers))
+        if options[0].graph_optimization_level == "none" and path == "rewritten":
             raise ValueError("no kernel")
 
     def run(self, names, inputs):
@@ -249,8 +249,11 @@ class Session:
 class Options:
     """Stands for the options of a session."""
 
-    def add_session_config_entry(self, *entry):
-        self.entry = entry
+    def __init__(self):
+        self.entries = {}
+
+    def add_session_config_entry(self, name, value):
+        self.entries[name] = value
 
 
 def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, capsys):
@@ -260,7 +263,7 @@ def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, ca
     monkeypatch.setattr(Session, "made", [], raising=False)
     stand_in = SimpleNamespace(
         set_default_logger_severity=levels.append, SessionOptions=Options, InferenceSession=Session,
-        GraphOptimizationLevel=SimpleNamespace(ORT_DISABLE_ALL="none"),
+        GraphOptimizationLevel=SimpleNamespace(ORT_DISABLE_ALL="none", ORT_ENABLE_ALL="all"),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
     np.savez(tmp_path / "given.npz", _a=np.array([1, 2]))
@@ -275,10 +278,12 @@ def test_the_process_of_onnx_runtime_answers_each_task(monkeypatch, tmp_path, ca
     done = {"stage": "run", "done": True, "outcome": "done", "detail": ""}
     errors = [{**done, "outcome": "error", "detail": text} for text in ("first", "x" * 300)]
     assert answers == [done, done, done, *errors]
-    plain = [{"graph_optimization_level": "none", "entry": ("session.intra_op.allow_spinning", "0")}]
+    entries = {"session.x64quantprecision": "1", "session.intra_op.allow_spinning": "0"}
+    plain = [{"graph_optimization_level": "none", "entries": entries}]
+    changed = [{"graph_optimization_level": "all", "entries": entries}]
     cpu = ["CPUExecutionProvider"]
     assert Session.made == [
-        ("plain", plain, cpu), ("rewritten", plain, cpu), ("rewritten", [], cpu), ("fails", plain, cpu),
+        ("plain", plain, cpu), ("rewritten", plain, cpu), ("rewritten", changed, cpu), ("fails", plain, cpu),
         ("long", plain, cpu),
     ]  # fmt: skip
     with np.load(tmp_path / "made2.npz") as made:
