@@ -11,7 +11,7 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/* onegraph/native/csrc/ke
 export ONEGRAPH_OBJECTS ?= $(CURDIR)/build/objects
 
 .PHONY: demo test test-long coverage coverage-native conditions guard kernels test-pure test-newer test-onnx test-torch test-torch-versions test-cluster test-reproducible stress mutants asan asan-changed tsan \
-	lint bench fuzz docs wheel test-wheel release clean
+	lint bench fuzz docs site wheel test-wheel release clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -169,6 +169,10 @@ bench: $(VENV)/.bench
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo build/docs/index.html
+
+# Builds a few pages of each kind, reads all others, and checks what the site shows.
+site: $(VENV)/.dev
+	ONEGRAPH_SITE=1 $(BIN)/python -m pytest -q tests/house/test_site.py
 
 # Builds one wheel for every Python from 3.10 on, and the source distribution, in dist. oneDNN stays in its own wheel.
 # The build fails if the extension needs a newer system than the tag says.

@@ -37,9 +37,8 @@ LONG = bool(os.environ.get("ONEGRAPH_LONG"))
 # The files that take longest, longest first. The processes of the suite take file after file in this order, so that
 # none of them is left alone with a long one at the end.
 LONGEST = (
-    "test_docs", "test_stress", "test_examples", "test_cli_graphs", "test_benchmarks", "test_recorded_graphs",
-    "test_conformance", "test_recorded_plans", "test_system_calls", "test_recorded_steps",
-    "test_random_conformance", "test_faults", "test_ops", "test_ways_around_faults", "test_rewrites",
+    "test_recorded_graphs", "test_stress", "test_recorded_steps", "test_examples", "test_conformance", "test_docs",
+    "test_cli_graphs", "test_benchmarks", "test_recorded_plans", "test_system_calls", "test_random_conformance", "test_faults", "test_ops", "test_ways_around_faults", "test_rewrites",
     "test_checker_against_library", "test_onnx_save", "test_recurrence", "test_gradient_coverage", "test_view",
     "test_ops_convolution", "test_verify_model", "test_process_faults", "test_reproducible", "test_onnx_backend",
     "test_whole_files", "test_native", "test_fuzz", "test_reduce", "test_verify_proof", "test_arguments",

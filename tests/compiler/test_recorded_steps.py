@@ -400,7 +400,7 @@ def made(name):
 
 # The materials of each instruction set.
 CHOSEN = {
-    "AVX2": [*MATERIAL, "questions", "forms", "newer", "beside", "chosen"],
+    "AVX2": [*MATERIAL, "questions", "forms", "newer", "chosen"],
     "AVX512_CORE_BF16": [
         "attended",
         "taken",
