@@ -38,13 +38,13 @@ LONG = bool(os.environ.get("ONEGRAPH_LONG"))
 # none of them is left alone with a long one at the end.
 LONGEST = (
     "test_recorded_graphs", "test_stress", "test_recorded_steps", "test_examples", "test_conformance", "test_docs",
-    "test_cli_graphs", "test_benchmarks", "test_recorded_plans", "test_system_calls", "test_random_conformance", "test_faults", "test_ops", "test_ways_around_faults", "test_rewrites",
-    "test_checker_against_library", "test_onnx_save", "test_recurrence", "test_gradient_coverage", "test_view",
-    "test_ops_convolution", "test_verify_model", "test_process_faults", "test_reproducible", "test_onnx_backend",
-    "test_whole_files", "test_native", "test_fuzz", "test_reduce", "test_verify_proof", "test_arguments",
-    "test_capi", "test_guard", "test_malformed", "test_special_values", "test_crashes", "test_bare",
-    "test_open_programs", "test_structure", "test_harness", "test_threads", "test_build", "test_cli",
-    "test_slow_fusions", "test_trained_models",
+    "test_cli_graphs", "test_benchmarks", "test_recorded_plans", "test_system_calls", "test_random_conformance",
+    "test_faults", "test_ops", "test_ways_around_faults", "test_rewrites", "test_checker_against_library",
+    "test_onnx_save", "test_recurrence", "test_gradient_coverage", "test_view", "test_ops_convolution",
+    "test_verify_model", "test_process_faults", "test_reproducible", "test_onnx_backend", "test_whole_files",
+    "test_native", "test_fuzz", "test_reduce", "test_verify_proof", "test_arguments", "test_capi", "test_guard",
+    "test_malformed", "test_special_values", "test_crashes", "test_bare", "test_open_programs", "test_structure",
+    "test_harness", "test_threads", "test_build", "test_cli", "test_slow_fusions", "test_trained_models",
 )  # fmt: skip
 # A collection of the youngest objects costs more than what it frees: the suite collects seldom, and where tests ask.
 gc.set_threshold(20_000, 20, 50)

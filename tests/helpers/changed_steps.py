@@ -20,13 +20,12 @@ from onegraph.compiler.ir.edit import Edit
 from onegraph.compiler.ir.lowered import Lowered
 from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Value, Values, dense_of
-from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
-from onegraph.compiler.passes import PASSES, Pass, run_passes
-from onegraph.compiler.shared_constants import SharedConstants
+from onegraph.compiler.passes import PASSES, Pass
 from onegraph.errors import OneGraphError
 
 from . import drawn_steps
+from .compiler_calls import watch
 from .pass_graphs.forms import MAKERS
 
 Front = tuple[Lowered, Options, Step]
@@ -69,12 +68,7 @@ def fronts(given: Iterable[og.Graph]) -> dict[str, dict[tuple[str, str], Front]]
                 if fields_of(step) not in known and len(own) < KINDS:
                     own.setdefault((step.kind, step.executor), (before, options, step))
 
-        shared = SharedConstants.of(graph)
-        shared.partitions.rounds = options.opens
-        try:
-            run_passes(lower(graph, opens=options.opens, shared=shared), options, watch=keep)
-        except OneGraphError:
-            continue
+        watch(graph, options, keep)
     return found
 
 

@@ -14,6 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -93,6 +94,14 @@ WORDS_OF = {
 Front = tuple[Lowered, Options, tuple[int, ...]]
 
 
+def watch(graph: og.Graph, options: Options, keep: Callable[..., None]) -> None:
+    """Run the passes over a graph, unless it cannot be lowered, and let ``keep`` see the graphs around each."""
+    shared = SharedConstants.of(graph)
+    shared.partitions.rounds = options.opens
+    with suppress(OneGraphError):
+        run_passes(lower(graph, opens=options.opens, shared=shared), options, watch=keep)
+
+
 @cache
 def in_front() -> dict[str, list[Front]]:
     """Graphs in front of each pass, its options, and the steps that the pass changes."""
@@ -107,12 +116,7 @@ def in_front() -> dict[str, list[Front]]:
             if before is not after or place % SHARE == 0:
                 found[each.name].append((before, options, tuple(changed)))
 
-        shared = SharedConstants.of(graph)
-        shared.partitions.rounds = options.opens
-        try:
-            run_passes(lower(graph, opens=options.opens, shared=shared), options, watch=keep)
-        except OneGraphError:
-            continue
+        watch(graph, options, keep)
     return found
 
 
