@@ -39,9 +39,11 @@ def with_unsigned_operands(model: onnx.ModelProto) -> onnx.ModelProto:
     kinds = {(_domain(node), node.op_type) for graph in graphs_of(model.graph) for node in graph.node}
     if kinds.isdisjoint(OPERANDS) or model.ByteSize() > LARGEST:
         return model
-    made = onnx.shape_inference.infer_shapes(model)
+    typed = onnx.shape_inference.infer_shapes(model)  # for its types alone
+    signed = {name for graph in graphs_of(typed.graph) for name in _signed(graph)}
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
     graphs = [graph for graph in graphs_of(made.graph) if graph.node]
-    signed = {name for graph in graphs for name in _signed(graph)}
     for graph in reversed(graphs):  # a graph copies its nodes, with the graphs in them
         nodes = []
         for node in graph.node:

@@ -221,7 +221,7 @@ gc.freeze()
 count = gc.get_freeze_count()
 for _ in range(3):
     kept.append(g.compile())
-    assert 0.99 * count < gc.get_freeze_count() <= count and gc.isenabled()  # a thread may free what is frozen
+    assert count - 4 < gc.get_freeze_count() <= count and gc.isenabled()  # a frozen object may be freed
 gc.unfreeze()
 kept.append(g.compile())
 assert gc.get_freeze_count() == 0 and gc.isenabled()
