@@ -102,7 +102,8 @@ stress: $(VENV)/.dev $(VENV)/.bench
 
 # Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
 # To choose: make mutants STAGES=serialize MUTANTS="--count 100 --shard 1/4". STAGES=changed takes the lines that have
-# changed since the branch left the main branch, and the tests that ran their functions in the last make test.
+# changed since the branch left the main branch, and the tests that ran their functions in the last make test;
+# STAGES=package MUTANTS="--count 100" takes all rooms in the same way.
 # STAGES=native MUTANTS="--count 30" compiles changes of the C++ code, half a minute for each, and runs the tests of their
 # kernels.
 STAGES = _util serialize opset inference checker faults gradient training transform builder compiler lowering runtime reference

@@ -5,7 +5,7 @@ tests/branches.json by more than chance; ``--keep-branches`` writes that file. `
 ways that no test runs, as lines of the package. What child processes run is not measured: the shares are the least.
 
 The processes of pytest-xdist send what they have measured to the first one. A run without one of them, or of chosen
-tests, is not compared. REACHED tells ``python -m tests.mutants changed`` which files of tests run a function.
+tests, is not compared. REACHED tells ``python -m tests.mutants package`` which files of tests run a function.
 """
 
 from __future__ import annotations

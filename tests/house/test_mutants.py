@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from tests import changed as changes
-from tests.mutants import changed, native
+from tests.mutants import by_files, native
 from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
-from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, STAGES, files_named, folder
+from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, OF_CONSTANTS, STAGES, files_named, folder
 
 pytestmark = pytest.mark.sources
 
@@ -271,18 +271,74 @@ def test_changed_sources_include_those_of_changed_headers():
     assert changes.tests([changes.CSRC / "plan.cpp"]) == [*changes.OTHERS]
 
 
-def test_mutants_of_changed_lines_know_their_tests(monkeypatch, tmp_path):
+@pytest.fixture
+def small_record(monkeypatch, tmp_path):
+    """A record of a package of one module, with a file of tests that takes as long as a first trial may."""
     (tmp_path / "onegraph").mkdir()
     (tmp_path / "onegraph" / "m.py").write_text(SOURCE)
     record = {
         "functions": {"m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]}},
-        "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": changed.LONGEST},
+        "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": by_files.OF_CHANGED[0]},
     }
     (tmp_path / "reached.json").write_text(json.dumps(record))
-    monkeypatch.setattr(changed, "REACHED", tmp_path / "reached.json")
-    monkeypatch.setattr(changes, "ROOT", tmp_path)
+    monkeypatch.setattr(by_files, "REACHED", tmp_path / "reached.json")
+    monkeypatch.setattr(by_files, "PACKAGE", tmp_path / "onegraph")
     monkeypatch.setattr(changes, "lines", lambda folder: {"onegraph/m.py": {1, 6}, "onegraph/m.cpp": {1}})
-    ((mutant, files, seconds),) = changed.candidates(known=())
-    assert mutant.change == "call of check is dropped"
-    assert (files, seconds) == (["test_quick.py", "test_slow.py"], 6.0)
-    assert list(changed.candidates(known=[mutant.key])) == []
+
+
+@pytest.mark.usefixtures("small_record")
+def test_mutants_of_changed_lines_know_their_tests():
+    (found,) = by_files.of_changed(known=(), seed=0)
+    assert found.mutant.change == "call of check is dropped"
+    assert found.trials == [(["test_quick.py", "test_slow.py"], 6.0)]
+    assert by_files.of_changed(known=[found.mutant.key], seed=0) == []
+
+
+@pytest.mark.usefixtures("small_record")
+def test_mutants_of_the_package_get_further_tests_if_they_survive():
+    found = by_files.of_package(known=(), seed=0, folder=None, count=None)
+    assert sorted(one.mutant.change for one in found) == sorted(one.change for one in mutants("m.py", SOURCE))
+    assert [one.mutant for one in found] != sorted((one.mutant for one in found), key=lambda one: one.place)
+    inside = next(one for one in found if one.mutant.change == "7 becomes 8")
+    assert [files for files, _ in inside.trials] == [["test_quick.py", "test_slow.py"], ["test_slower.py"]]
+    outside = next(one for one in found if one.mutant.change == "3 becomes 4")
+    files = [file for files, _ in outside.trials for file in files]
+    assert files[:3] == ["test_quick.py", "test_slow.py", "test_slower.py"]
+    assert [file.rpartition("/")[2] for file in files[3:]] == [f"{name}.py" for name in OF_CONSTANTS]
+    assert by_files.of_package(known=(), seed=0, folder="other/", count=None) == []
+    assert len(by_files.of_package(known=(), seed=0, folder="m", count=4)) == 4
+
+
+@pytest.mark.parametrize(
+    ("module", "room"),
+    [
+        ("graph.py", "."),
+        ("capi/graph.py", "capi"),
+        ("compiler/passes/codes.py", "compiler"),
+        ("frontends/onnx/nodes/rows.py", "frontends/onnx"),
+        ("frontends/__init__.py", "frontends"),
+    ],
+)
+def test_a_mutant_is_counted_in_its_room(module, room):
+    assert by_files.room_of(mutants(module, "x = 1")[0]) == room
+
+
+@pytest.mark.usefixtures("small_record")
+def test_mutants_are_judged_until_one_trial_notices(monkeypatch):
+    asked = []
+
+    class Verdict:
+        def __init__(self, mutant, files, seconds):
+            self.mutant, self.files = mutant, files
+            asked.append((mutant.change, files))
+
+        def verdict(self):
+            return NOTICED if self.files == ["test_slower.py"] or "3" in self.mutant.change else SURVIVED
+
+    monkeypatch.setattr(by_files, "Trial", Verdict)
+    chosen = by_files.of_package(known=(), seed=0, folder=None, count=None)
+    wanted = [one for one in chosen if one.mutant.change in ("7 becomes 8", "3 becomes 4")]
+    verdicts = by_files.judged(wanted, 60)
+    assert [found for _, found in verdicts] == [NOTICED, NOTICED]
+    assert len([change for change, _ in asked if change == "7 becomes 8"]) == 2
+    assert len([change for change, _ in asked if change == "3 becomes 4"]) == 1

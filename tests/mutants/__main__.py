@@ -3,17 +3,20 @@
     python -m tests.mutants serialize --count 200 --seed 1
     python -m tests.mutants faults --shard 2/8
     python -m tests.mutants changed --seconds 60 --least 60
+    python -m tests.mutants package --count 100 --seed 1
     python -m tests.mutants native --count 30 --module avg_pool
 
 The first run of a stage records which tests run which lines, in build/mutants. A mutant whose line no test runs
 survives. Survivors that change nothing stand in equivalent.json with the reason. ``changed`` is no stage, but what has
-changed in the package since the branch left the main branch.
+changed in the package since the branch left the main branch, and ``package`` is all of it: both are judged by whole
+files of tests that the last ``make test`` has seen run their functions.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
@@ -22,7 +25,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from . import changed, native
+from . import by_files, native
 from .child import PACKAGE, SURVIVED, judge
 from .operators import Mutant, mutants
 from .stages import OF_CHILDREN, OF_CONSTANTS, STAGES, files_named, folder
@@ -39,13 +42,13 @@ LONG = 30.0  # seconds of a file of tests that was not timed
 def main() -> int:
     """Run the command; the status is 1 if the tests notice a smaller share than they must."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
-    parser.add_argument("stage", choices=[*sorted(STAGES), "changed", "native"])
+    parser.add_argument("stage", choices=[*sorted(STAGES), "changed", "native", "package"])
     parser.add_argument("--count", type=int, help="of mutants, drawn at random; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard", default="1/1", help="the part to run, such as 2/8")
-    parser.add_argument("--module", help="of the stage, the only one to change; for native also a folder")
+    parser.add_argument("--module", help="of the stage, the only one to change; a folder for native and package")
     parser.add_argument("--record", action="store_true", help="record anew which tests run which lines")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that the mutants of changed lines may take")
+    parser.add_argument("--seconds", type=float, help="that the mutants of changed lines, or of the package, may take")
     parser.add_argument("--least", type=float, default=100.0, help="percent of the mutants that must be noticed")
     given = parser.parse_args()
     known = json.loads(EQUIVALENT.read_text())
@@ -53,8 +56,13 @@ def main() -> int:
     if given.stage == "native":
         verdicts = native.judged(known, given.module, given.count, given.seed, (part, parts))
         return report("native", verdicts, given.least)
-    if given.stage == "changed":
-        return report("changed", changed.judged(known, given.seconds, given.seed), given.least)
+    if given.stage in ("changed", "package"):
+        if given.stage == "changed":
+            candidates = by_files.of_changed(known, given.seed)
+        else:
+            candidates = by_files.of_package(known, given.seed, given.module, given.count)
+        verdicts = by_files.judged(candidates, given.seconds or math.inf)
+        return report(given.stage, verdicts, given.least)
     record = recorded(given.stage, anew=given.record)
     chosen = chosen_mutants(given.stage, given.module)
     random.Random(given.seed).shuffle(chosen)
@@ -136,6 +144,10 @@ def report(stage: str, verdicts: list[tuple[Mutant, str]], least: float) -> int:
     alive = [(mutant, found) for mutant, found in verdicts if found in (SURVIVED, "not run")]
     for mutant, found in alive:
         print(f"{found:9} {mutant.name}")
+    rooms = Counter(by_files.room_of(mutant) for mutant, _ in verdicts)
+    missed = Counter(by_files.room_of(mutant) for mutant, _ in alive)
+    if len(rooms) > 1:
+        print(*(f"{room}: {count - missed[room]} of {count}" for room, count in sorted(rooms.items())), sep="\n")
     noticed = len(verdicts) - len(alive)
     share = 100 * noticed / len(verdicts) if verdicts else 100.0
     print(f"{stage}: {noticed} of {len(verdicts)} mutants noticed, {share:.1f} %  ({time.process_time():.0f} s here)")
