@@ -28,7 +28,7 @@ FEW = 16  # channels, up to which a kernel takes a row of a window for a row of 
 SOURCES = dict.fromkeys(kinds.with_input("weights"), (0,))
 
 
-CONVOLUTIONS = " ".join(kind for kind in SOURCES if kind != "MatMul")
+CONVOLUTIONS = " ".join(sorted(kind for kind in SOURCES if kind != "MatMul"))
 # Without AVX-512, the library has no kernels of bf16.
 WITHOUT = {"no AVX-512": "throws could not create a primitive"}
 

@@ -283,6 +283,7 @@ def small_record(monkeypatch, tmp_path):
     (tmp_path / "reached.json").write_text(json.dumps(record))
     monkeypatch.setattr(by_files, "REACHED", tmp_path / "reached.json")
     monkeypatch.setattr(by_files, "PACKAGE", tmp_path / "onegraph")
+    monkeypatch.setattr(by_files, "OF_PACKAGE", (20.0, 60.0, 60.0))
     monkeypatch.setattr(changes, "lines", lambda folder: {"onegraph/m.py": {1, 6}, "onegraph/m.cpp": {1}})
 
 

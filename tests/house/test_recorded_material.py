@@ -13,8 +13,10 @@ import importlib
 import inspect
 import pkgutil
 import re
+from contextlib import suppress
 from datetime import timedelta
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 
@@ -22,6 +24,7 @@ import numpy as np
 import pytest
 from conftest import library
 from helpers.recorded import digest, keep, kept
+from helpers.tables import Tables
 
 import onegraph as og
 import onegraph.judging.contents
@@ -109,8 +112,9 @@ def test_material_of_tests_is_the_recorded_one(name):
 BOUNDS, WORDS = KEPT.with_name("bounds.json"), KEPT.with_name("words.json")
 # Modules that are made, or need PyTorch, and names of what the machine or the library decides.
 OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
-OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE"])
+OF_MACHINE = frozenset("VERSION HASHES_CONSTANTS NOT_NATIVE PATH MAX_THREADS TICK USER RUNTIME".split())
 PLAIN = (bool, int, float, timedelta)
+ASSIGNED = re.compile("^(_*[A-Z].*?) = ", re.MULTILINE)  # what lines outside of blocks begin with
 
 
 def plain(value):
@@ -144,8 +148,11 @@ def words_in(label, values):
 
 
 def bounds_of(module):
-    """The constants of a module, and the defaults of its functions, methods and fields."""
-    yield from numbers_in("", {name: value for name, value in vars(module).items() if name.isupper()})
+    """The constants and tables of a module, and the defaults of its functions, methods and fields."""
+    assigned = {*re.findall(r"\w+", " ".join(ASSIGNED.findall(Path(module.__file__).read_text())))} - OF_MACHINE
+    for name, value in vars(module).items():
+        if name.isupper() and name in assigned:
+            yield f"{name} = {Tables().text(value)}"
     yield from defaults_in(module, numbers_in)
     for name, made in own_names(module):
         yield from sizes_of_caches(name, made)
@@ -199,16 +206,19 @@ def words_of(module):
 
 def by_module(told):
     """The digest of what is told of each module that can be imported."""
+    texts = {name: sorted(told(module)) for name, module in modules().items()}
+    return {name.removeprefix("onegraph."): digest(lines)[:8] for name, lines in texts.items() if lines}
+
+
+@cache
+def modules():
+    """All modules that can be imported: some add to the tables of others."""
     found = {}
     for one in pkgutil.walk_packages(og.__path__, "onegraph.", onerror=lambda name: None):
         if one.name.startswith(OTHERS_THAN) or one.name.endswith("__main__"):
             continue
-        try:
-            module = importlib.import_module(one.name)
-        except ImportError:  # of a package that is not installed
-            continue
-        if lines := sorted(told(module)):
-            found[one.name.removeprefix("onegraph.")] = digest(lines)[:8]
+        with suppress(ImportError):  # of a package that is not installed
+            found[one.name] = importlib.import_module(one.name)
     return found
 
 

@@ -23,7 +23,7 @@ SHORTEST = 20.0  # seconds that a trial has at least
 JOBS = 2  # mutants at once
 # How many seconds the files of each trial take at most, unless its quickest file takes longer.
 OF_CHANGED = (20.0,)
-OF_PACKAGE = (20.0, 60.0, 60.0)
+OF_PACKAGE = (4.0, 16.0, 60.0, 60.0)
 
 
 @dataclass

@@ -55,9 +55,10 @@ OF_FLOATS = _is_of_floats, "a tensor is neither f32, f16 nor bf16"
 
 def of_types(*dtypes: DataType) -> tuple[Callable[[Sequence[Value]], bool], str]:
     """The condition that all tensors have these data types."""
+    allowed = frozenset(dtypes)
 
     def holds(values: Sequence[Value]) -> bool:
-        return {value.dtype for value in values} <= {*dtypes}
+        return {value.dtype for value in values} <= allowed
 
     return holds, f"a tensor has another data type than {', '.join(sorted(map(str, dtypes)))}"
 
