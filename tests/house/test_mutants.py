@@ -277,7 +277,10 @@ def small_record(monkeypatch, tmp_path):
     (tmp_path / "onegraph").mkdir()
     (tmp_path / "onegraph" / "m.py").write_text(SOURCE)
     record = {
-        "functions": {"m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]}},
+        "functions": {
+            "m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]},
+            "n.py": {"1 function other": ["test_slow.py", "test_slower.py"], "3 function more": ["test_slower.py"]},
+        },
         "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": by_files.OF_CHANGED[0]},
     }
     (tmp_path / "reached.json").write_text(json.dumps(record))
@@ -304,8 +307,7 @@ def test_mutants_of_the_package_get_further_tests_if_they_survive():
     assert [files for files, _ in inside.trials] == [["test_quick.py", "test_slow.py"], ["test_slower.py"]]
     outside = next(one for one in found if one.mutant.change == "3 becomes 4")
     files = [file for files, _ in outside.trials for file in files]
-    assert files[:3] == ["test_quick.py", "test_slow.py", "test_slower.py"]
-    assert [file.rpartition("/")[2] for file in files[3:]] == [f"{name}.py" for name in OF_CONSTANTS]
+    assert files == [*by_files.named(OF_CONSTANTS), "test_quick.py", "test_slow.py", "test_slower.py"]
     assert by_files.of_package(known=(), seed=0, folder="other/", count=None) == []
     assert len(by_files.of_package(known=(), seed=0, folder="m", count=4)) == 4
 

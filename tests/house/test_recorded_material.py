@@ -112,7 +112,7 @@ def test_material_of_tests_is_the_recorded_one(name):
 BOUNDS, WORDS = KEPT.with_name("bounds.json"), KEPT.with_name("words.json")
 # Modules that are made, or need PyTorch, and names of what the machine or the library decides.
 OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
-OF_MACHINE = frozenset("VERSION HASHES_CONSTANTS NOT_NATIVE PATH MAX_THREADS TICK USER RUNTIME".split())
+OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE", "PATH", "MAX_THREADS", "TICK", "USER", "RUNTIME"])
 PLAIN = (bool, int, float, timedelta)
 ASSIGNED = re.compile("^(_*[A-Z].*?) = ", re.MULTILINE)  # what lines outside of blocks begin with
 

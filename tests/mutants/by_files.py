@@ -1,7 +1,7 @@
 """Mutants of the whole package or of its changed lines, judged by the files of tests that run their functions.
 
-The last whole run of ``make test`` has noted which files run which functions. The quickest files judge first; further
-ones judge what survives.
+The last whole run of ``make test`` has noted which files run which functions. Those that run little else judge first;
+further ones judge what survives.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,38 +44,47 @@ class Record:
         record = json.loads(REACHED.read_text())
         self.functions: dict[str, dict[str, list[str]]] = record["functions"]
         self.seconds: dict[str, float] = record["seconds"]
+        self._of_module = {
+            module: Counter(file for files in ways.values() for file in files)
+            for module, ways in self.functions.items()
+        }
+        self._of_all = sum(self._of_module.values(), Counter[str]())
 
     def candidate(self, mutant: Mutant, limits: Collection[float]) -> Candidate:
-        """A mutant with its trials: files that run its function, or any of its module if it is in none."""
+        """A mutant with its trials: files that run its function, or any of its module if it is in none.
+
+        Those with the largest share of the module in what they run come first, and files that run the room in processes
+        of their own last. What stands outside of functions, and defaults, meet what compares constants before.
+        """
         ways = self.functions[mutant.module].items()
         found = {file for way, files in ways for file in files if mutant.function in ("", way.split()[-1])}
-        waiting = sorted(found, key=self._seconds)
+        of_module = self._of_module[mutant.module]
+        waiting = sorted(found, key=lambda file: (-of_module[file] / self._of_all[file], file))
         if len(limits) > 1:
-            waiting += self._others(mutant, found)
+            room = next((room for room in OF_CHILDREN if mutant.module.startswith(f"{room}/")), "")
+            waiting += [file for file in named(OF_CHILDREN.get(room, ())) if file not in found]
+            if mutant.line not in mutant.body:
+                waiting = [*dict.fromkeys([*named(OF_CONSTANTS), *waiting])]
         trials = [self._first(waiting, limit) for limit in limits]
         return Candidate(mutant, [(files, sum(map(self._seconds, files))) for files in trials if files])
 
-    def _others(self, mutant: Mutant, found: Collection[str]) -> list[str]:
-        """Files that run a function in processes of their own, or compare what is outside of functions."""
-        room = next((room for room in OF_CHILDREN if mutant.module.startswith(f"{room}/")), "")
-        names = [*OF_CHILDREN.get(room, ()), *(OF_CONSTANTS if mutant.line not in mutant.body else ())]
-        files = [str(path.relative_to(changed.ROOT)) for name in names for path in files_named(name)]
-        return [file for file in files if file not in found]
-
     def _first(self, waiting: list[str], limit: float) -> list[str]:
-        """Take the first files as far as a limit reaches, at least one."""
-        count, took = 0, 0.0
+        """Take files in order that fit into a limit together, at least one."""
+        chosen, took = list[str](), 0.0
         for file in waiting:
-            took += self._seconds(file)
-            if count and took > limit:
-                break
-            count += 1
-        chosen = waiting[:count]
-        del waiting[:count]
+            if not chosen or took + self._seconds(file) <= limit:
+                took += self._seconds(file)
+                chosen.append(file)
+        waiting[:] = [file for file in waiting if file not in chosen]
         return chosen
 
     def _seconds(self, file: str) -> float:
         return self.seconds.get(file, 0.0)
+
+
+def named(names: Collection[str]) -> list[str]:
+    """The files of tests with these names, as records name them."""
+    return [str(path.relative_to(changed.ROOT)) for name in names for path in files_named(name)]
 
 
 def of_changed(known: Collection[str], seed: int) -> list[Candidate]:
