@@ -914,6 +914,14 @@ def test_interrupted_op_change_is_atomic():
     assert step > 10
 
 
+def test_a_partition_gets_an_op_without_what_an_interrupted_change_left():
+    ends = [lt(number, "f32", (2, 3)) for number in range(3)]
+    op = capi.Op(1, "SoftMax", inputs=ends[:1], outputs=ends[1:2])
+    library.lib.dnnl_graph_op_add_output(op._ptr, ends[2]._struct)  # which the op itself does not know of
+    op._is_in_sync = False
+    assert [port.id for port in capi.Partition.from_op(op).output_ports] == [1]
+
+
 def test_interrupted_add_op_is_atomic():
     for step in itertools.count():  # step 0 has no interrupt and fills the caches of such ops
         graph = capi.Graph()
