@@ -58,7 +58,18 @@ def calls(case):
             others.append((case.attrs, (*types[:place], TensorType(known.dtype, shape), *types[place + 1 :])))
         others.append((case.attrs, (*types[:place], *types[place + 1 :])))
     others += [(attrs, types) for attrs in attributes_beside(schema, case.attrs, BOUNDS)]
-    return [(case.attrs, types), *drawn.sample(others, min(MOST, len(others)))]
+    several = [(case.attrs, inputs) for inputs in scarce(types)]
+    return [(case.attrs, types), *several, *drawn.sample(others, min(MOST, len(others)))]
+
+
+def scarce(types):
+    """Inputs of which less is known: all of them, all but one, or one that is a scalar."""
+    unranked = [TensorType(known.dtype, None) for known in types]
+    yield unranked
+    yield [TensorType(known.dtype, tuple(None for _ in known.shape)) for known in types]
+    for place, known in enumerate(types):
+        yield [*unranked[:place], known, *unranked[place + 1 :]]
+        yield [*types[:place], TensorType(known.dtype, ()), *types[place + 1 :]]
 
 
 def verdict(case, attrs, inputs):
