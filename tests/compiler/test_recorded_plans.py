@@ -85,6 +85,7 @@ def program_of(program):
         kernel = step.compiled
         what = (kernel.name, [*kernel.code]) if isinstance(kernel, CompiledKernel) else "partition"
         yield what, step.pieces, step.n_inputs, step.in_place, step.note, step.shifts, step.room, step.alone is None
+        yield step.nbytes, step.flops, step.is_small, step.is_quick, [*step.ends], [*step.rows], step.again is None
     if isinstance(program, CompiledProgram):
         try:
             contents, reports = (json.loads(section) for section in written(program, [])[-2:])
