@@ -34,6 +34,7 @@ from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import EDITIONS
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
+from tests.helpers import aten_calls
 
 KEPT = Path(__file__).parents[1] / "recorded" / "material.json"
 SEEDS = range(12)
@@ -110,7 +111,7 @@ def test_material_of_tests_is_the_recorded_one(name):
 
 
 BOUNDS, WORDS = KEPT.with_name("bounds.json"), KEPT.with_name("words.json")
-# Modules that are made, or need PyTorch, and names of what the machine or the library decides.
+# Modules that are made, or need PyTorch itself, and names of what the machine or the library decides.
 OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
 OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE", "PATH", "MAX_THREADS", "TICK", "USER", "RUNTIME"])
 PLAIN = (bool, int, float, timedelta)
@@ -205,8 +206,9 @@ def words_of(module):
 
 
 def by_module(told):
-    """The digest of what is told of each module that can be imported."""
-    texts = {name: sorted(told(module)) for name, module in modules().items()}
+    """The digest of what is told of each module that can be imported; PyTorch's front end gets stand-ins."""
+    found = {**modules(), **{f"{aten_calls.FRONT}.{name}": one for name, one in aten_calls.modules().items()}}
+    texts = {name: sorted(told(module)) for name, module in found.items()}
     return {name.removeprefix("onegraph."): digest(lines)[:8] for name, lines in texts.items() if lines}
 
 
