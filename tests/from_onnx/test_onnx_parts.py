@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import onegraph as og
 import onegraph.onnx
@@ -15,6 +15,7 @@ from onegraph.frontends.onnx.precision import _constant, _exact, _pools_images
 from onegraph.frontends.onnx.save import Exporter
 from onegraph.frontends.onnx.saving.files import _externally, _length
 from onegraph.frontends.onnx.saving.quantization import has_wide_zero_points
+from onegraph.frontends.onnx.tables import selection
 from onegraph.frontends.onnx.tables.indexing import _box
 from onegraph.frontends.onnx.tables.packed import _table_form
 from onegraph.ir.op import schema_of
@@ -401,3 +402,38 @@ def test_tuples_of_indices_that_are_a_box_are_found():
         assert (None if box is None else [[*one] for one in box]) == wanted, (dims, indices.tolist())
         found[wanted is None] += 1
     assert min(found.values()) > 50
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "i8", "u1", "?"])
+@pytest.mark.parametrize("kernels", [False, True])
+def test_elements_are_found_once_with_their_places(dtype, kernels, monkeypatch):
+    if not kernels:
+        monkeypatch.setattr(selection, "_kernels", lambda: None)
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 2, 7, 40):
+        src = rng.integers(0, 4, size).astype(dtype)
+        if dtype[0] == "f":
+            src[rng.random(size) < 0.4] = np.nan
+            src[rng.random(size) < 0.2] = -0.0
+        for found, wanted in zip(selection._distinct(src), np.unique(src, True, True, True), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def scattered(starts, mode="linear"):
+    """Two updates of a cache of four rows."""
+    names, arrays = ("cache", "update"), (np.zeros((2, 4, 3), np.float32), np.ones((2, 2, 3), np.float32))
+    constants = [numpy_helper.from_array(array, name) for name, array in zip(names, arrays, strict=True)]
+    constants.append(numpy_helper.from_array(np.array(starts), "starts"))
+    node = helper.make_node("TensorScatter", [*names, "starts"], ["y"], axis=1, mode=mode)
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 4, 3))
+    graph = helper.make_graph([node], "g", [], [end], constants)
+    value = og.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)])).compile()()
+    return value[:, :, 0].tolist()
+
+
+def test_updates_of_a_cache_stay_inside():
+    assert scattered([2, 0]) == [[0, 0, 1, 1], [1, 1, 0, 0]]
+    assert scattered([3, -1], "circular") == [[1, 0, 0, 1]] * 2
+    for starts in ([3, 0], [0, 3], [-1, 0], [0, -1]):
+        with pytest.raises(og.FormatError, match=r"write_indices .* places in a cache of 4"):
+            scattered(starts)

@@ -16,7 +16,7 @@ from onegraph import ArgumentError, check_attrs, check_op
 from onegraph.checker.library_limits import Library, library_violations
 from onegraph.inference.infer import infer_op
 from onegraph.opset.editions import registry
-from onegraph.opset.editions.dialect import edition_words
+from onegraph.opset.editions.dialect import edition_words, format_of
 from onegraph.opset.editions.registry import BASE, EDITIONS, at_version, base_of, edition
 from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
@@ -516,3 +516,12 @@ def test_legacy_docs_use_legacy_names():
     assert "filter" in schemas["Convolution"].doc
     for kind in ("Convolution", "MatMul", "Add", "AvgPool", "Select"):
         assert not theirs & set(re.findall(r"\w+", schemas[kind].doc))
+
+
+def test_the_format_of_weights_has_the_name_of_the_edition():
+    assert format_of(BASE["Convolution"], {"weights_format": "OIX"}) == "OIX"
+    assert format_of(BASE["Convolution"], {}) == "XIO"
+    old = edition("legacy-1").schemas["Convolution"]
+    assert format_of(old, {"filter_format": "OIX"}) == "OIX"
+    with pytest.raises(KeyError, match="weights_format"):
+        format_of(BASE["ReLU"], {})
