@@ -80,9 +80,9 @@ def arithmetic_of(steps: Sequence[Step], inputs: Sequence[Value]) -> str:
 
     def multiplied(step: Step, place: int) -> DataType:
         """The type of an operand before the casts of the same partition, which the kernel undoes."""
-        maker = makers.get(step.inputs[place])
-        if maker is not None and maker.kind in _UNDONE:
-            return multiplied(maker, 0)
+        # A function that calls itself would keep the steps until the garbage collector runs.
+        while (maker := makers.get(step.inputs[place])) is not None and maker.kind in _UNDONE:
+            step, place = maker, 0
         return read_by(step)[place]
 
     product = next((step for step in steps if step.kind in PRODUCTS), None)

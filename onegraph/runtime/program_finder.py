@@ -24,8 +24,10 @@ from ..opset.shapes import known
 from ..opset.signature import Shape
 from .arguments import value_inputs
 from .compile_options import CompileOptions, refuse_unknown_partitions
+from .growing import Growing
 from .grown_outputs import grown_outputs
 from .interface import Arrays, Interface
+from .made_parts import make_body, make_part
 from .op_by_op import OFTEN, SELDOM, OpByOp
 from .plan import EXECUTE
 from .program import Program
@@ -88,7 +90,7 @@ class ProgramFinder:
         self.value_inputs = value_inputs(self.graph)
         self._is_static = not self.value_inputs and all(known(tensor.shape) for tensor in inputs.values())
         if small and not (self._is_static and all(known(end.shape) for op in self.graph.ops for end in op.outputs)):
-            make = partial(_make_part, executable, options, SELDOM)  # does not refer to this object
+            make = partial(make_part, executable, options, SELDOM)  # does not refer to this object
             self.op_by_op = OpByOp.of(self.graph, lambda op: host_run(op, self._bodies), make, small)
         if self._is_static:
             self.find({})
@@ -98,7 +100,7 @@ class ProgramFinder:
             self.quick = dispatch(self.cache, interface.growing, len(names), places, new_entry)
         if self.op_by_op is not None:
             self.op_by_op.is_open |= bool(self.value_inputs)
-            self.quick = partial(self._small_call, self.quick)
+            self.quick = partial(_called, WeakMethod(self._small_call), self.quick)  # no cycle
 
     @cached_property
     def graph(self) -> DataGraph:
@@ -107,8 +109,8 @@ class ProgramFinder:
 
     @cached_property
     def _bodies(self) -> Bodies:
-        """The bodies of control flow; they refer to this object, so that only ops of control flow make them."""
-        return Bodies(self._make_body)
+        """The bodies of control flow, which do not refer to this object."""
+        return Bodies(partial(make_body, self._executable, self.options))
 
     @cached_property
     def _shared(self) -> SharedConstants:
@@ -231,25 +233,19 @@ class ProgramFinder:
 
     def _for_shapes(self, shapes: Mapping[str, tuple[int, ...]], values: Arrays, room: int = 0) -> Entry:
         """A new entry: of a program whose steps are known from other sizes, or one that is compiled from its graph."""
-        if self.value_inputs or self._interface.state is not None:
-            return self._compile(self._specialised(shapes, values, room))
-        program = without_collector(lambda: self._open.program(shapes, room))
-        return self._compile(self._specialised(shapes, values, room)) if program is None else self._entry_of(program)
+        if not self.value_inputs and self._interface.state is None:
+            program = without_collector(lambda: self._open.program(shapes, room))
+            if program is not None:
+                return self._entry_of(program)
+        return self._compile(_specialised(self.graph, self._interface.growing, shapes, values, room))
 
     @cached_property
     def _open(self) -> OpenPrograms:
         import_late(*COMPILER, OPEN)
         from .open_programs import OpenPrograms
 
-        make = partial(self._specialised, values={})
+        make = partial(_specialised, self.graph, self._interface.growing, values={})  # does not refer to this object
         return OpenPrograms(self.graph, make, self.options, self._shared)
-
-    def _specialised(self, shapes: Mapping[str, Shape], values: Arrays, room: int = 0) -> DataGraph:
-        import_late(SHAPES)
-        from ..lowering.for_shapes import for_shapes
-
-        graph = for_shapes(self.graph, shapes, values, sparing=True)
-        return self._interface.growing.laid_out(graph, room) if room else graph
 
     def _entry(self, key: tuple[object, ...], make: Callable[[], Entry]) -> Entry:
         """The entry of a key; if another thread owns its program, an entry for this thread alone."""
@@ -291,7 +287,8 @@ class ProgramFinder:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             if self.op_by_op is not None:
                 self.op_by_op.is_open = True
-            return self._entry_of_stages(graph, Staged(graph, parts, self._make, self._bodies))
+            make = partial(make_part, self._executable, options, OFTEN)
+            return self._entry_of_stages(graph, Staged(graph, parts, make, self._bodies))
         updates = {} if self._interface.state is None else self._interface.state.updates
         program = without_collector(
             lambda: CompiledProgram(graph, **options._asdict(), updates=updates, shared=self._shared)
@@ -302,18 +299,6 @@ class ProgramFinder:
             if isinstance(part, NumpyStep) and isinstance(part.run, Control):
                 part.run.compile(self._bodies)
         return self._entry_of(program)
-
-    def _make(self, graph: DataGraph) -> Runnable:
-        """The executable of a part of the graph."""
-        return _make_part(self._executable, self.options, OFTEN, graph)
-
-    def _make_body(self, graph: DataGraph) -> Runnable:
-        """The executable of a body of control flow."""
-        shared, options = SharedConstants.of(graph), self.options
-        shared.partitions.repeats = not options.reproducible
-        threads = None if isinstance(options.threads, Mapping) else options.threads
-        settings = options._replace(threads=threads)._asdict()
-        return self._executable(graph, shared=shared, small=_small(options, OFTEN), **settings)
 
     def _entry_of_stages(self, graph: DataGraph, staged: Staged) -> Entry:
         interface, names = self._interface, [*graph.inputs]
@@ -335,12 +320,19 @@ class ProgramFinder:
         return Entry(program, quick or decline, pieces=program.pieces(), grown=grown)
 
 
-def _small(options: CompileOptions, often: int) -> int:
-    """The number of runs op by op, which rounds in another way; 0 where that is not wanted."""
-    return often if options.policy == "fusion" and not options.reproducible else 0
+def _specialised(
+    graph: DataGraph, growing: Growing, shapes: Mapping[str, Shape], values: Arrays, room: int = 0
+) -> DataGraph:
+    """The graph for these shapes and contents of its inputs."""
+    import_late(SHAPES)
+    from ..lowering.for_shapes import for_shapes
+
+    specialised = for_shapes(graph, shapes, values, sparing=True)
+    return growing.laid_out(specialised, room) if room else specialised
 
 
-def _make_part(executable: Callable[..., Runnable], options: CompileOptions, often: int, graph: DataGraph) -> Runnable:
-    """The executable of a part of the graph, which runs op by op before shapes have come ``often``."""
-    threads = None if isinstance(options.threads, Mapping) else options.threads
-    return executable(graph, small=_small(options, often), **options._replace(threads=threads)._asdict())
+def _called(method: WeakMethod[QuickCall], compiled: QuickCall, arrays: tuple[Any, ...], out: object = None) -> Any:
+    """Calls a method of a ProgramFinder, which its caller holds."""
+    small_call = method()
+    assert small_call is not None
+    return small_call(compiled, arrays, out)

@@ -31,6 +31,7 @@ from onegraph.runtime import (
     inspection,
     kept_constants,
     kept_program,
+    made_parts,
     measuring,
     op_by_op,
     open_program,
@@ -944,7 +945,7 @@ def test_times_of_partitions_are_medians_of_their_runs():
 )
 def test_parts_run_op_by_op_where_options_allow(options, small):
     chosen = CompileOptions("fusion", True, "strict", None)._replace(**options)
-    assert bool(program_finder._small(chosen, OFTEN)) is small
+    assert bool(made_parts.runs_op_by_op(chosen, OFTEN)) is small
 
 
 @pytest.mark.parametrize(("result", "noted"), [("y", ["y"]), (None, [])])
