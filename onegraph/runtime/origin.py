@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from .._util import disk_cache
@@ -73,17 +74,19 @@ class Reading:
     def __init__(self, opened: SourceFiles | None = None) -> None:
         self._digests: list[tuple[SourceFile, str]] = []
         self.files = SourceFiles() if opened is None else opened
+        notice = partial(_add_digest, self._digests)  # a method would be a cycle, which keeps the files open
         for file in self.files:
-            self._notice(file)
-        self.files.notice = self._notice
-
-    def _notice(self, file: SourceFile) -> None:
-        self._digests.append((file, digest_of_file(file)))
+            notice(file)
+        self.files.notice = notice
 
     def origin(self, key: str, graph: DataGraph) -> Origin | None:
         """The origin of a graph that was read from these files; None if its programs are not kept."""
         contents = contents_of(graph)
         return None if contents is None else Origin(key, [*self._digests], contents)
+
+
+def _add_digest(digests: list[tuple[SourceFile, str]], file: SourceFile) -> None:
+    digests.append((file, digest_of_file(file)))
 
 
 def keeps_programs() -> bool:

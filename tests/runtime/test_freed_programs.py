@@ -1,9 +1,10 @@
-"""Whatever an executable has compiled is freed with it, and does not wait for the garbage collector.
+"""Whatever an executable has compiled or opened is freed with it, and does not wait for the garbage collector.
 
 Python's collector counts objects, and not the memory of weights and kernels that they hold.
 """
 
 import gc
+import os
 import weakref
 
 import numpy as np
@@ -60,3 +61,50 @@ def test_reports_leave_no_steps(collector):
     assert steps_alive() > before
     del g, x, model
     assert steps_alive() == before
+
+
+@pytest.fixture(name="onnx")
+def module_onnx():
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    import onegraph.onnx
+
+    return onegraph.onnx
+
+
+def products(number):
+    g = og.Graph()
+    constant = g.constant(np.full((64, 64), number, F32))
+    g.output("y", g.relu(g.matmul(g.input("x", og.f32, (4, 64)), constant)))
+    return g, weakref.ref(constant.value.base)  # each ``value`` is a view of its own
+
+
+@pytest.mark.parametrize("kind", ["model.onnx", "graph.json", "executable.onegraph"])
+def test_files_of_replaced_models_are_closed(kind, onnx, collector, tmp_path):
+    og.set_cache_folder(tmp_path / "cache")
+    path, counts = tmp_path / kind, list[int]()
+    try:
+        for number in (1, 2, 3, 4, 4, 5):
+            graph, _ = products(number)
+            if kind == "model.onnx":
+                onnx.save(graph, path)
+                model = onnx.load(path).compile()
+            elif kind == "graph.json":
+                graph.save(path)
+                model = og.Graph.load(path).compile()
+            else:
+                graph.compile().save(path)
+                model = og.load(path)
+            assert model(np.ones((4, 64), F32))[0, 0] == 64 * number
+            del model
+            counts.append(len(os.listdir("/proc/self/fd")))
+    finally:
+        og.set_cache_folder(None)
+    assert counts == counts[:1] * len(counts)
+
+
+def test_saving_a_model_frees_its_weights(onnx, collector, tmp_path):
+    graph, weights = products(1)
+    onnx.save(graph, tmp_path / "model.onnx")
+    assert weights() is not None
+    del graph
+    assert weights() is None

@@ -135,15 +135,12 @@ class Exporter:
 
     Args:
         graph: the graph.
-        around: of the model whose node has the graph.
+        functions: of the model whose node has the graph.
     """
 
-    def __init__(self, graph: DataGraph, around: Exporter | None = None) -> None:
+    def __init__(self, graph: DataGraph, functions: Functions | None = None) -> None:
         self.graph = graph
-        opset, ir = _op_set(graph) if around is None else (around.opset, around.ir)
-        self.opset: int = opset
-        self.ir: int = ir
-        self.functions: Functions = Functions(opset, self._inner) if around is None else around.functions
+        self.functions = Functions(*_op_set(graph), _inner) if functions is None else functions
         names = [*graph.inputs, *graph.outputs]
         for name in names:
             if not name.isprintable():
@@ -152,10 +149,6 @@ class Exporter:
         self.values: dict[int, NodeValue] = {
             tensor.id: NodeValue(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
         }
-
-    def _inner(self, graph: DataGraph) -> tuple[onnx.ModelProto, dict[str, Array]]:
-        """The model of a graph that a node of this model has, and its constants."""
-        return Exporter(graph, self).model()
 
     def model(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
         """The model without its constants, and the constants by name.
@@ -187,18 +180,20 @@ class Exporter:
             [_info(name, tensor, _dims_of(graph, name, tensor)) for name, tensor in graph.inputs.items()],
             [_info(name, tensor) for name, tensor in graph.outputs.items()],
         )
-        opsets = [helper.make_opsetid("", self.opset)]
+        opsets = [helper.make_opsetid("", self.functions.opset)]
         domains = {**dict.fromkeys([one.domain for one in self.functions.protos], 1), **self.functions.imports}
         opsets += [helper.make_opsetid(domain, version) for domain, version in sorted(domains.items())]
         model = helper.make_model(
             made,
             functions=self.functions.protos,
             opset_imports=opsets,
-            ir_version=self.ir,
+            ir_version=self.functions.ir,
             producer_name="onegraph",
             producer_version=__version__,
         )
-        return model, {name: array for name, array in body.constants.items() if name in read}
+        constants = {name: array for name, array in body.constants.items() if name in read}
+        body.constants.clear()  # the body and its values refer to each other until the garbage collector runs
+        return model, constants
 
     def _value(self, tensor: LogicalTensor) -> NodeValue:
         if tensor.id not in self.values:
@@ -245,6 +240,11 @@ class Exporter:
         if tensor.shape is None:
             raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: the rank of {port} is unknown")
         return value.transpose(channel_swap(len(tensor.shape), format_of(schema, op.attrs)))
+
+
+def _inner(graph: DataGraph, functions: Functions) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model of a graph that a node of a model with these functions has, and its constants."""
+    return Exporter(graph, functions).model()
 
 
 def _op_set(graph: DataGraph) -> tuple[int, int]:

@@ -270,15 +270,22 @@ class Functions:
 
     Args:
         opset: the op set of the model.
-        exported: makes a model of a body of control flow, whose functions are these, and its constants by name.
+        ir: the version of its format.
+        export: makes a model of a graph with functions, and its constants by name.
     """
 
-    def __init__(self, opset: int, exported: Callable[[Any], tuple[onnx.ModelProto, dict[str, Array]]]) -> None:
-        self.opset, self.exported = opset, exported
+    def __init__(
+        self, opset: int, ir: int, export: Callable[[Any, Functions], tuple[onnx.ModelProto, dict[str, Array]]]
+    ) -> None:
+        self.opset, self.ir, self._export = opset, ir, export
         self.protos: list[onnx.FunctionProto] = []
         self.imports: dict[str, int] = {}  # of domains of kept nodes
         self._known: dict[bytes, str] = {}
         self._counts: dict[str, int] = {}
+
+    def exported(self, graph: object) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model of a body of control flow, whose functions are these, and its constants by name."""
+        return self._export(graph, self)
 
     def named(
         self, kind: str, inputs: Sequence[str], body: FunctionBody, results: Sequence[str], attrs: Iterable[str]
