@@ -7,7 +7,7 @@ import pytest
 import rich.console
 import rich.progress
 
-from onegraph.cli import terminal
+from onegraph.cli import cli, main, terminal
 
 
 class Screen(io.StringIO):
@@ -106,3 +106,14 @@ def test_progress_elsewhere_is_silent(stream, monkeypatch):
         tell(1, 4)
         tell(2, 0, "bench")
     assert stream is None or stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("name", [None, "other"])
+def test_messages_have_the_name_of_the_program(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/bin/script", "--nothing"])
+    for run in (main, lambda args: cli.main(args, name)):
+        with pytest.raises(SystemExit) as ended:
+            run(["--nothing"])
+        assert ended.value.code == 2
+    names = [line.rpartition("; see ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert names == ["onegraph --help", f"{name or 'onegraph'} --help"]

@@ -339,6 +339,8 @@ def test_titles_are_read(text, file, title):
 
 def test_words_between_bars_have_names_of_their_own():
     assert [one.name for one in read_page(RST, "Blend.rst").attributes] == ["axis", "how", "sizes"]
+    given = read_page(RST, "Blend.rst", {"attr_axis": "place", "attr_how": "mode"})
+    assert [one.name for one in given.attributes] == ["place", "mode", "sizes"]
 
 
 @pytest.mark.parametrize("file", ["index.md", "ops/INDEX.rst", "a/readme.txt"])

@@ -90,7 +90,7 @@ def completed(page: PageOfOp, use: ProbedUse) -> Iterator[ProbedUse]:
     """A use with what the library needs beyond the text: dilations, and shapes as attributes instead of tensors."""
     arrays, schema = use.arrays, page.base
     for index, port in enumerate(schema.inputs[: len(use.picks)]):
-        if schema.has_attribute(port.name) and index == len(use.picks) - 1:
+        if schema.has_attribute(port.name):  # the last input
             yield use.taking(index).having(**{port.name: arrays[index].ravel().tolist()})
     for attribute in schema.attributes:
         if isinstance(attribute.default, Fill) and attribute.name not in use.attrs and "strides" in use.attrs:
