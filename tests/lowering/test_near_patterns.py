@@ -489,11 +489,13 @@ ONE = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
 STEP = {"step": 0.5, "low": -8.0, "high": 7.0}
 
 
-def recoded(e, x, dtype="u8", shape=None, **more):
-    """Codes as numbers, perhaps in another shape, and as codes again."""
-    real = e.op("Dequantize", [x], ONE)
+def recoded(e, x, dtype="u8", shape=None, both=None, move=None, **more):
+    """Codes as numbers, perhaps in another shape or moved, and as codes again."""
+    form = ONE if both is None else both
+    real = e.op("Dequantize", [x], form)
     real = real if shape is None else e.op("StaticReshape", [real], {"shape": shape, "special_zero": True})
-    return e.op("Quantize", [real], ONE | more, dtype=mv.DataType.of(dtype))
+    real = real if move is None else move(e, real)
+    return e.op("Quantize", [real], form | more, dtype=mv.DataType.of(dtype))
 
 
 def stepped(e, x, **more):
@@ -528,7 +530,9 @@ def by_zeros(e, x, weights, left=(1,), **attrs):
     return e.op("MatMul", [real, weights], attrs)
 
 
-def packed(e, x, shape=(6, 32), dtype="s4", group=(1, 16), qtype="per_group", points=None, **attrs):
+def packed(
+    e, x, shape=(6, 32), dtype="s4", group=(1, 16), qtype="per_group", points=None, bias=None, move=None, **attrs
+):
     """A product by known codes in groups."""
     rng = np.random.default_rng(4)
     codes = rng.integers(-8, 8, shape).astype(mv.DataType.of(dtype).numpy)
@@ -536,12 +540,27 @@ def packed(e, x, shape=(6, 32), dtype="s4", group=(1, 16), qtype="per_group", po
     scale = rng.uniform(0.1, 0.2, (*shape[:-2], *groups) if qtype == "per_group" else shape[:1]).astype(np.float32)
     form = {"group_shape": [*[1] * (len(shape) - 2), *group]} if qtype == "per_group" else {"axis": 0}
     real = e.op("DynamicDequantize", [codes, scale, *([] if points is None else [points])], {"qtype": qtype, **form})
-    return e.op("MatMul", [x, real], {"transpose_b": True, **attrs})
+    real = real if move is None else move(e, real)
+    return e.op("MatMul", [x, real, *([] if bias is None else [bias])], {"transpose_b": True, **attrs})
 
 
-def small_convolution(e, x, weights, form="NXC", weights_format="OIX", groups=1):
+def points_of(dtype, most=4):
+    """Zero points for six rows of two groups."""
+    return (np.arange(12).reshape(6, 2) % (most + 1)).astype(mv.DataType.of(dtype).numpy)
+
+
+def small_convolution(e, x, weights, form="NXC", weights_format="OIX", groups=1, bias=None):
     attrs = {**PLAIN, "weights_format": weights_format, "groups": groups, "data_format": form}
-    return e.op("Convolution", [x, weights], attrs)
+    attrs = {name: one for name, one in attrs.items() if one is not None}
+    return e.op("Convolution", [x, weights, *([] if bias is None else [bias])], attrs)
+
+
+def sharing(e, x, rows, source):
+    """A product by turned codes whose rows, or those of another table, are gathered too."""
+    real = coded(e, (5, 4))
+    picked = e.op("Gather", [source(real), rows], {"axis": 0})
+    product = e.op("MatMul", [x, mv.transpose(e, real, (1, 0))])
+    return el.add(e, product, reduce(e, "ReduceSum", picked, [0, 1], False))
 
 
 def of_pixels(e, x, **more):
@@ -898,6 +917,155 @@ BESIDE = {
         lambda e, x: e.op("MatMul", [x, mv.transpose(e, coded(e, (5, 4), own=5, axis=-2), (1, 0))]),
     ),
     "turned codes of an input": ([("u8", (5, 4))], lambda e, x: mv.transpose(e, of_pixels(e, x), (1, 0))),
+    "codes of channels": ([ROWS8], lambda e, x: recoded(e, x, both=BY_CHANNEL | {"axis": 2})),
+    "codes of channels in another shape": (
+        [ROWS8],
+        lambda e, x: recoded(e, x, shape=[1, 6, 4], both=BY_CHANNEL | {"axis": 2}),
+    ),
+    "codes without a scheme": ([ROWS8], lambda e, x: recoded(e, x, both={"scales": [1.0], "zps": [0]})),
+    "codes of floats": ([X], lambda e, x: e.op("Quantize", [mv.reshape(e, x, [6, 4])], ONE, dtype=og.u8)),
+    "codes turned": ([ROWS8], lambda e, x: recoded(e, x, move=lambda e, y: mv.transpose(e, y, (0, 2, 1)))),
+    "codes joined": (
+        [ROWS8],
+        lambda e, x: recoded(e, x, move=lambda e, y: e.op("Concat", [y, of_pixels(e, x)], {"axis": 1})),
+    ),
+    "codes joined with floats": (
+        [ROWS8, X],
+        lambda e, x, z: recoded(e, x, move=lambda e, y: e.op("Concat", [y, z], {"axis": 1})),
+    ),
+    "codes joined with those of another scale": (
+        [ROWS8],
+        lambda e, x: recoded(e, x, move=lambda e, y: e.op("Concat", [y, of_pixels(e, x, scales=[2.0])], {"axis": 1})),
+    ),
+    "steps twice, moved twice": (
+        [X],
+        lambda e, x: e.op(
+            "FakeQuantize", [mv.reshape(e, mv.transpose(e, e.op("FakeQuantize", [x], STEP), (0, 2, 1)), [6, 4])], STEP
+        ),
+    ),
+    "steps of sums": (
+        [X],
+        lambda e, x: e.op("FakeQuantize", [el.add(e, e.op("FakeQuantize", [x], STEP), f(0.25))], STEP),
+    ),
+    "changing scale by batches": ([ROWS8, (1,)], lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 4, 5)))),
+    "changing scale by batches of columns": (
+        [ROWS8, (1,)],
+        lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 4, 5), own=5, axis=2)),
+    ),
+    "changing scale by batches of last columns": (
+        [ROWS8, (1,)],
+        lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 4, 5), own=5, zps=(1, 0, 2, 3, 4), axis=-1)),
+    ),
+    "changing scale by turned batches": (
+        [ROWS8, (1,)],
+        lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 5, 4), own=5, axis=1), turned=True),
+    ),
+    "changing scale by turned batches of a depth": (
+        [ROWS8, (1,)],
+        lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 5, 4), own=4, axis=2), turned=True),
+    ),
+    "changing scale by batches of a depth": (
+        [ROWS8, (1,)],
+        lambda e, *x: by_scale(e, *x, weights=lambda e: coded(e, (2, 4, 5), own=4, axis=1)),
+    ),
+    "zeros of last columns": ([ROWS8], lambda e, x: by_zeros(e, x, coded(e, own=5, zps=(1, 0, 1, 0, 1), axis=-1))),
+    "zeros of turned columns from the end": (
+        [ROWS8],
+        lambda e, x: by_zeros(e, x, coded(e, (5, 4), own=5, zps=(1, 0, 1, 0, 1), axis=-2), transpose_b=True),
+    ),
+    "zeros of turned depths": (
+        [ROWS8],
+        lambda e, x: by_zeros(e, x, coded(e, (5, 4), own=4, zps=(1, 0, 2, 3)), transpose_b=True),
+    ),
+    "zeros of columns that are alike": ([ROWS8], lambda e, x: by_zeros(e, x, coded(e, own=5, zps=(3, 3, 3, 3, 3)))),
+    "zeros of columns and a bias": (
+        [ROWS8],
+        lambda e, x: e.op(
+            "MatMul", [of_pixels(e, x, zps=[7]), coded(e, own=5, zps=(1, 0, 1, 0, 1)), np.arange(5, dtype=np.float32)]
+        ),
+    ),
+    "codes in groups, with a bias": ([CODED], lambda e, x: packed(e, x, bias=np.arange(6, dtype=np.float32))),
+    "codes in groups of 24": ([(2, 3, 48)], lambda e, x: packed(e, x, (6, 48), group=(1, 24))),
+    "codes in groups of 48": ([(2, 3, 96)], lambda e, x: packed(e, x, (6, 96), group=(1, 48))),
+    "codes in groups, of rows": ([(2, 3, 6)], lambda e, x: packed(e, x, transpose_b=False)),
+    "codes in groups, turned": (
+        [CODED],
+        lambda e, x: packed(
+            e, x, transpose_b=False, move=lambda e, y: e.op("StaticTranspose", [y], {"order": [-1, -2]})
+        ),
+    ),
+    "codes in groups, turned twice": (
+        [(2, 3, 6)],
+        lambda e, x: packed(e, x, move=lambda e, y: e.op("StaticTranspose", [y], {"order": [1, 0]})),
+    ),
+    "codes in groups, moved nowhere": (
+        [CODED],
+        lambda e, x: packed(e, x, move=lambda e, y: e.op("StaticTranspose", [y], {"order": [0, -1]})),
+    ),
+    "codes in groups, as codes": (
+        [("u8", (2, 3, 32))],
+        lambda e, x: packed(e, of_pixels(e, x)),
+    ),
+    "codes in groups with points": ([CODED], lambda e, x: packed(e, x, points=points_of("s4"))),
+    "codes in groups with points without a sign": ([CODED], lambda e, x: packed(e, x, points=points_of("u4"))),
+    "codes in groups with points of 32 bits": ([CODED], lambda e, x: packed(e, x, points=points_of("s32"))),
+    "codes in groups with large points": ([CODED], lambda e, x: packed(e, x, points=points_of("s32", 300))),
+    "signed weights without a group": (
+        [GROUPED],
+        lambda e, x: small_convolution(e, of_pixels(e, x), coded(e, (4, 4, 1, 2), U8, zps=(3,)), groups=None),
+    ),
+    "signed weights of outputs, from the end": (
+        [GROUPED],
+        lambda e, x: small_convolution(e, of_pixels(e, x), coded(e, (2, 4, 1, 2), U8, own=2, zps=(3, 128), axis=-4)),
+    ),
+    "signed weights of outputs, channels first": (
+        [("u8", (1, 4, 5, 5))],
+        lambda e, x: small_convolution(
+            e, of_pixels(e, x), coded(e, (2, 4, 1, 2), U8, own=2, zps=(3, 12), axis=0), "NCX"
+        ),
+    ),
+    "signed weights and a bias": (
+        [GROUPED],
+        lambda e, x: small_convolution(e, of_pixels(e, x, zps=[2]), coded(e, (4, 4, 1, 2), U8), bias=weights_of(4)),
+    ),
+    "signed weights of groups with points": (
+        [GROUPED],
+        lambda e, x: small_convolution(
+            e, of_pixels(e, x), coded(e, (4, 1, 1, 2), U8, own=4, zps=(1, 2, 3, 4), axis=0), groups=4
+        ),
+    ),
+    "scales of channels and a bias": (
+        [GROUPED],
+        lambda e, x: small_convolution(
+            e, of_pixels(e, x, **BY_CHANNEL, axis=-1), coded(e, (4, 1, 1, 2)), groups=4, bias=weights_of(4)
+        ),
+    ),
+    "scales of channels in pairs": (
+        [GROUPED],
+        lambda e, x: small_convolution(e, of_pixels(e, x, **BY_CHANNEL, axis=3), coded(e, (2, 2, 1, 2)), groups=2),
+    ),
+    "scales of channels by scaled outputs": (
+        [GROUPED],
+        lambda e, x: small_convolution(
+            e, of_pixels(e, x, **BY_CHANNEL, axis=3), coded(e, (4, 1, 1, 2), own=4, zps=(1, 0, 2, 3), axis=-4), groups=4
+        ),
+    ),
+    "turned weights of rows": (
+        [(3, 4)],
+        lambda e, x: e.op("MatMul", [x, mv.transpose(e, coded(e, (5, 4), own=4, axis=1), (1, 0))]),
+    ),
+    "turned weights of three axes": (
+        [(2, 3, 4)],
+        lambda e, x: e.op("MatMul", [x, mv.transpose(e, coded(e, (5, 2, 4), own=5, axis=0), (1, 2, 0))]),
+    ),
+    "turned weights whose rows are gathered": (
+        [(3, 4), ("s64", (2,))],
+        lambda e, x, rows: sharing(e, x, rows, lambda real: real),
+    ),
+    "turned weights beside gathered codes": (
+        [(3, 4), ("s64", (2,))],
+        lambda e, x, rows: sharing(e, x, rows, lambda real: np.arange(20, dtype=np.float32).reshape(5, 4)),
+    ),
     "no norm of numbers": ([X], lambda e, x: normed(e, x, epsilon=0.0)),
     "norm of small numbers": ([X], lambda e, x: normed(e, x, epsilon=1.0)),
     "norm by a cube": ([X], lambda e, x: normed(e, x, square=lambda e, x: el.unary(e, "Pow", x, {"beta": 4.0}))),

@@ -245,7 +245,7 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
             if norm is None or not (_holds(norm.inputs[1], 1) and _holds(norm.inputs[2], 0)):
                 continue
             rank = len(known_dims(norm.outputs[0].shape))
-            axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
+            axis = 1 if norm.attrs.get("data_format", "NXC") == "NCX" else rank - 1
             if all(_is_channels(parameter, norm.outputs[0], axis) for parameter in (gamma, beta)):
                 vectors = [reshape(emit, _known(parameter), numbers(-1)) for parameter in (gamma, beta)]
                 return emit.op("GroupNorm", [operand_of(norm), *in_f32(emit, *vectors)], norm.attrs)

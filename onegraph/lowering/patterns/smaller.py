@@ -21,7 +21,7 @@ SMALLER = 3
 def pool_of_parts(emit: Emitter, op: Op) -> Value | None:
     """Pool the tensors of a Concat of channels, because the Concat of the results is smaller."""
     concat, strides = made(emit, op.inputs[0], "Concat"), integers(op, "strides")
-    if concat is None or op.attrs.get("data_format") != "NXC" or prod(strides) == 1 or len(concat.inputs) > 2:
+    if concat is None or op.attrs.get("data_format", "NXC") != "NXC" or prod(strides) == 1 or len(concat.inputs) > 2:
         return None
     if int(str(concat.attrs["axis"])) % (len(strides) + 2) != len(strides) + 1:
         return None
@@ -34,7 +34,11 @@ def _pointwise_weights(op: Op) -> Array | None:
     if weights is None or operand_of(op).dtype is not F32:
         return None
     around = weights.ndim - 2
-    if op.attrs.get("weights_format") != "OIX" or op.attrs.get("data_format") != "NXC" or prod(weights.shape[2:]) != 1:
+    if (
+        op.attrs.get("weights_format") != "OIX"
+        or op.attrs.get("data_format", "NXC") != "NXC"
+        or prod(weights.shape[2:]) != 1
+    ):
         return None
     plain = {"strides": 1, "pads_begin": 0, "pads_end": 0}
     if op.attrs.get("groups", 1) != 1 or any(
@@ -68,7 +72,7 @@ def before_upsampling(emit: Emitter, op: Op) -> Value | None:
     src, large, dst = (known_dims(one.shape) for one in (operand_of(enlarged), enlarged.outputs[0], op.outputs[0]))
     if (
         enlarged.attrs.get("mode") != "nearest"
-        or enlarged.attrs.get("data_format") != "NXC"
+        or enlarged.attrs.get("data_format", "NXC") != "NXC"
         or len(enlarged.inputs) > 1
     ):
         return None

@@ -55,7 +55,7 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     In front of a Quantize too, if that reads an input.
     """
     chain, src = list[Op](), value
-    while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs["qtype"] == "per_tensor":
+    while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs.get("qtype", "per_tensor") == "per_tensor":
         chain.append(op)
         src = operand_of(op)
     if emit.maker(src) is not None:
