@@ -7,7 +7,7 @@ import pytest
 
 import onegraph as og
 from onegraph.testing.calibrated_inputs import calibrated_inputs
-from onegraph.testing.random_inputs import random_inputs
+from onegraph.testing.random_inputs import Domain, random_inputs
 
 
 def graph(shape=(4, 8), dtype=og.f32):
@@ -114,6 +114,21 @@ def test_integers_lie_around_the_zero_point(dtype, zero_point, low, high):
     g.output("y", g.dequantize(g.input("x", dtype, (2000,)), scales=[0.5], zps=[zero_point]))
     values = random_inputs(g)["x"]
     assert (values.min(), values.max()) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (Domain(-2, 2, 0.5), Domain(-1, 5, 0.1), Domain(-1, 2, 0.5)),
+        (Domain(-2, 2, 0.1, 3), Domain(-3, 1, 0.5), Domain(-2, 1, 0.5, 3)),
+        (Domain(), Domain(zero=4), Domain(zero=4)),
+        (Domain(zero=3), Domain(zero=4), Domain(zero=3)),
+        (Domain(0, 1, 0.25), Domain(1, 2, 0.5, 4), Domain(0, 1, 0.25)),
+        (Domain(3, 4), Domain(1, 2), Domain(3, 4)),
+    ],
+)
+def test_domains_of_two_readers(first, second, both):
+    assert first & second == both
 
 
 def test_seed_and_name_fix_the_numbers():

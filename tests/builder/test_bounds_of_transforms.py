@@ -6,6 +6,7 @@ import pytest
 import onegraph as og
 from onegraph.builder.constants import first_contents_of
 from onegraph.serialize.document import UNKNOWN
+from onegraph.transform.batch_inputs import _keeps_batch
 from onegraph.transform.rebuild import _cut, _kept
 from onegraph.transform.rewrite_values import strides_of
 from onegraph.transform.specialise import MAX_ELEMENTS, MAX_NUMBERS, _Settled
@@ -156,3 +157,47 @@ def test_constants_have_a_rank_up_to_the_greatest(rank):
         return
     with pytest.raises(og.ArgumentError, match="constant: rank 13; expected at most 12 dimensions"):
         og.Graph().constant(value)
+
+
+ROWS, OTHER, NONE = (4, 3), (2, 3), None
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "shapes", "keeps"),
+    [
+        ("ReLU", 0, [ROWS], True),
+        ("ReLU", 1, [ROWS, ROWS], False),
+        ("Concat", 5, [ROWS] * 6, True),
+        ("ReLUBackward", 0, [ROWS, ROWS], True),
+        ("ReLUBackward", 1, [ROWS, ROWS], True),
+        ("ReLUBackward", 2, [ROWS] * 3, False),
+        ("ConvolutionBackwardData", 1, [ROWS, ROWS], True),
+        ("ConvolutionBackwardWeights", 2, [ROWS] * 3, False),
+        ("LayerNormBackward", 1, [ROWS] * 3, True),
+        *(("LayerNormBackward", index, [ROWS] * 6, index < 4) for index in range(2, 6)),
+        *(("LayerNormBackward", 3, [first, ROWS, ROWS, (3,)], False) for first in (ROWS, NONE, ())),
+        *(("LayerNormBackward", 2, [ROWS, ROWS, second], False) for second in (NONE, (), (3,))),
+        ("LayerNormBackward", 2, [NONE, ROWS, NONE], False),
+        *(("Add", index, [ROWS, ROWS], True) for index in (0, 1)),
+        *(("GreaterEqual", index, [ROWS, ROWS, ROWS], index < 2) for index in (0, 1, 2)),
+        *(("Add", index, [ROWS, (3,)], index == 0) for index in (0, 1)),
+        *(("Add", index, [(1, 3), ROWS], index == 1) for index in (0, 1)),
+        *(("Multiply", index, [ROWS, OTHER], False) for index in (0, 1)),
+        *(("Multiply", index, [ROWS, NONE], False) for index in (0, 1)),
+        ("Add", 0, [(), ()], True),
+        ("PReLU", 0, [ROWS, OTHER], True),
+        ("PReLU", 1, [ROWS, ROWS], True),
+        ("PReLU", 1, [ROWS, OTHER], False),
+        *(("PReLU", 1, [ROWS, second], False) for second in ((4,), (4, 3, 1), NONE)),
+        *(("PReLU", 1, [first, ROWS], False) for first in (NONE, (4,))),
+        ("PReLU", 1, [(), ()], False),
+        ("PReLU", 1, [NONE, NONE], False),
+        ("MatMul", 0, [ROWS, (3, 2)], True),
+        ("MatMul", 1, [ROWS, (3, 2)], False),
+        ("MatMul", 1, [(4, 2, 3), (4, 3, 2)], True),
+        ("MatMul", 1, [ROWS, NONE], False),
+        ("MatMul", 2, [ROWS, (3, 2), (4, 1, 2)], False),
+    ],
+)
+def test_ops_that_keep_a_batch(kind, index, shapes, keeps):
+    assert _keeps_batch(kind, index, shapes) is keeps

@@ -546,6 +546,43 @@ def test_other_caches_of_codes_are_refused(attrs):
         onegraph.onnx.load(model, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("bits", "size", "change", "text"),
+    [
+        (8, 16, {}, ""),
+        (0, 16, {}, ""),
+        (2, 16, {}, "a cache of 2 bits and s8"),
+        (8, 16, {3: np.uint8}, "a cache of 8 bits and u8"),
+        (8, 16, {4: np.uint8}, "a cache of 8 bits and u8"),
+        (4, 16, {3: np.uint8, 4: np.uint8}, ""),
+        (4, 15, {3: np.uint8, 4: np.uint8}, "a cache of 4 bits with heads of size 15"),
+        (8, 15, {}, ""),
+        (8, 16, {12: None}, "k_quant_type PER_TENSOR; expected PER_TENSOR or PER_CHANNEL, and k_scale"),
+        (8, 16, {13: None}, "v_quant_type PER_TENSOR; expected PER_TENSOR or PER_CHANNEL, and v_scale"),
+        (8, 16, {"v_quant_type": "NONE"}, "v_scale beside v_quant_type NONE; expected PER_TENSOR or PER_CHANNEL"),
+        (8, 16, {9: np.float32}, "input 9"),
+    ],
+)
+def test_codes_fit_their_caches(bits, size, change, text):
+    inputs = grouped(1, 1, 7, rotary=False, size=size)
+    inputs = [*inputs, *[None] * (12 - len(inputs)), *[np.float32([0.1])] * 2]
+    inputs[3:5] = [np.zeros((1, 2, 7, size // (2 if bits == 4 else 1)), np.int8) for _ in range(2)]
+    attrs = {"num_heads": 4, "kv_num_heads": 2, "k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
+    for place, new in change.items():
+        if isinstance(place, str):
+            attrs[place] = new
+        else:
+            before = np.zeros((1, 1), np.float32) if inputs[place] is None else inputs[place]
+            inputs[place] = None if new is None else before.astype(new)
+    model = model_of("GroupQueryAttention", inputs, (6,), 3, {**attrs, "kv_cache_bit_width": bits})
+    if not text:
+        assert "OnnxNode" not in [op.kind for op in onegraph.onnx.load(model, strict=True).ops]
+        return
+    with pytest.raises(og.FormatError) as refused:
+        onegraph.onnx.load(model, strict=True)
+    assert text in str(refused.value)
+
+
 @pytest.mark.parametrize("padding", [False, True])
 @pytest.mark.parametrize("past", [0, 4])
 @pytest.mark.parametrize("with_bias", [False, True])
