@@ -685,7 +685,7 @@ def exports(front: Any) -> Iterator[str]:
 
 def computed_places(front: Any) -> Iterator[str]:
     """Programs of calls whose arguments are sizes that other calls compute."""
-    for shapes, name, places, *like in (*OPEN, *PLACES):
+    for shapes, name, places, *like in (*OPEN, *PLACES, *parts_of_axes()):
         texts = [one for one in dict.fromkeys(_texts(places)) if isinstance(sized(one), own.SymInt)]
         if not texts or type(like[0]) is tuple:
             continue
@@ -704,7 +704,7 @@ def computed_places(front: Any) -> Iterator[str]:
 
 def open_calls(front: Any) -> Iterator[str]:
     """Calls that are lowered for open sizes, in a program that takes them at the call."""
-    for shapes, name, places, *like in (*OPEN, *PLACES):
+    for shapes, name, places, *like in (*OPEN, *PLACES, *parts_of_axes()):
         sizes = OpenSizes([4, 6])
         known = dict(zip(("s0", "s1"), sizes.symbols, strict=True))
 
@@ -750,6 +750,26 @@ PLACES: tuple[tuple[Any, ...], ...] = (
     ([["s0", 6]], "aten.repeat.default", ["n0", ["s0", 1]], ["s0*s0", 6]),
     ([["s0", 6]], "aten.roll.default", ["n0", ["s0-1"], [1]], ["s0", 6]),
 )
+
+
+def parts_of_axes() -> Iterator[tuple[Any, ...]]:
+    """Parts of an open axis and of a known one, and other tensors in their places."""
+    starts: tuple[Any, ...] = (None, 0, 1, -1, "s0-3", "1-s0")
+    ends: tuple[Any, ...] = (None, 2, -1, END, "s0", "s0-1", "s1")
+    for axis, start, end, step in itertools.product((0, 1), starts, ends, (1, 2)):
+        if axis * step == 2 or (axis and start in (0, 1)) or (step == 2 and end in (-1, "s0-1", "s1")):
+            continue
+        first, last = (eval(str(one), {**NOW}) for one in (start, end))
+        count = len(range((4, 6)[axis])[slice(first, last, step)])
+        part = [count, 6] if axis == 0 else ["s0", count]
+        place = ["n0", axis, start, end, step]
+        yield [["s0", 6]], "aten.slice.Tensor", place, part
+        if not axis and (step == 1 or start in (None, 1, -1)):
+            yield [["s0", 6], part], "aten.slice_scatter.default", ["n0", "n1", *place[1:]], ["s0", 6]
+    for axis, index in itertools.product((0, 1), (0, 1, -1, -2, "s0-1", "0-s0")):
+        row = [6] if axis == 0 else ["s0"]
+        yield [["s0", 6]], "aten.select.int", ["n0", axis, index], row
+        yield [["s0", 6], row], "aten.select_scatter.default", ["n0", "n1", axis, index], ["s0", 6]
 
 
 def _texts(value: Any) -> Iterator[str]:

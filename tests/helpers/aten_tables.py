@@ -361,6 +361,7 @@ def layouts_of_kernels(front: Any) -> Iterator[str]:
         ("aten.mul.Tensor", ["n0", "n0"]),
         ("aten.lerp.Scalar", ["n0", "n1", 0.5]),
         ("aten.clamp.Tensor", ["n0", "n1", "n0"]),
+        ("getitem", ["n0", 0]),
     ]
     pairs = (
         (turned, turned),
