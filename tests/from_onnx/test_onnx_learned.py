@@ -355,6 +355,23 @@ def test_sets_of_values_are_compared_one_by_one():
     np.testing.assert_array_equal(by_runtime(proto, {"x": src})[0][:, 0], [10, 10, 20, 30, 30])
 
 
+@pytest.mark.parametrize(("tracks", "wanted"), [([], 30), ([0, 0], 30), ([1, 0], 10), ([0, 1], 20), ([1, 1], 10)])
+def test_missing_values_go_where_each_node_says(tracks, wanted):
+    attrs = of_members()
+    del attrs["membership_values"]
+    attrs["nodes_modes"] = helper.make_tensor("t", TensorProto.UINT8, [2], [0, 0])
+    if tracks:
+        attrs["nodes_missing_value_tracks_true"] = tracks
+    proto = model([node("TreeEnsemble", ["x"], ["y"], **attrs)], [("x", F, [3, 1])], [("y", F, None)], 5)
+    src = np.float32([[np.nan], [-1], [1]])
+    np.testing.assert_array_equal(onegraph.onnx.load(proto, strict=True).compile()(src)[:, 0], [wanted, 10, 30])
+    np.testing.assert_array_equal(by_runtime(proto, {"x": src})[0][:, 0], [wanted, 10, 30])
+    attrs["nodes_missing_value_tracks_true"] = [1]
+    proto = model([node("TreeEnsemble", ["x"], ["y"], **attrs)], [("x", F, [3, 1])], [("y", F, None)], 5)
+    with pytest.raises(og.FormatError, match="nodes_missing_value_tracks_true of 1 element; expected 2 or none"):
+        onegraph.onnx.load(proto, strict=True)
+
+
 def test_trees_that_share_nodes_are_written_one_by_one(tmp_path):
     """The trees begin in each other, two leaves have the same weights, and some weights have no leaf."""
     first, second = (int(np.float32(limit).view(np.int32)) for limit in (0.5, -1))

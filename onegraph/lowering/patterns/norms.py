@@ -171,9 +171,11 @@ def _mean_square(emit: Emitter, op: Op) -> tuple[LogicalTensor, LogicalTensor, i
 def plain_norm(emit: Emitter, op: Op) -> Value | None:
     """LayerNorm without gamma and beta of x - mean(x), RMSNorm of another tensor."""
     mean_square = _mean_square(emit, op)
-    if mean_square is None or mean_square[0] is not mean_square[1] or mean_square[0].dtype not in NATIVE:
+    if mean_square is None:
         return None
-    source, _, begin, epsilon = mean_square
+    source, squared, begin, epsilon = mean_square
+    if source is not squared or source.dtype not in NATIVE:
+        return None
     apart = made(emit, source, "Subtract")
     mean = None if apart is None else made(emit, apart.inputs[1], "ReduceMean")
     if apart is not None and mean is not None and mean.inputs[0] is apart.inputs[0] and _last_axes(mean) == begin:
