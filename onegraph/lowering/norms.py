@@ -64,7 +64,7 @@ def layer_norm(
     has_one = (gamma is None) != (beta is None)
     if None in inner and (len(inner) > 1 or has_one):
         raise Unsettled("the normalized axes are unknown")
-    rows, size = src, prod([dim or 0 for dim in inner])
+    rows, size = src, prod([dim for dim in inner if dim is not None])
     if len(inner) > 1:
         rows = reshape(emit, src, [*_open(outer), size])
         gamma, beta = (None if vector is None else reshape(emit, vector, numbers(size)) for vector in (gamma, beta))

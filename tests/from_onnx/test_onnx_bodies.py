@@ -165,7 +165,7 @@ DRAWS = {
 
 @pytest.mark.parametrize(("draw", "mean", "deviation"), DRAWS.values(), ids=DRAWS)
 def test_drawn_numbers_have_their_distribution(draw, mean, deviation):
-    known = {"logits": np.log(np.float32([[1, 3], [1, 3]])), "ratio": np.float32(0.5), "training": np.array(True)}
+    known = {"logits": np.log(np.float32([[1, 3]] * 3)), "ratio": np.float32(0.5), "training": np.array(True)}
     inputs = [("x", FLOAT, SHAPE)] if "x" in draw.input else []
     known = {name: one for name, one in known.items() if name in draw.input}
     kind = TensorProto.INT32 if draw.op_type == "Multinomial" else FLOAT

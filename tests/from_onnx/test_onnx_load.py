@@ -224,6 +224,21 @@ def test_wrong_arguments_are_refused(arguments):
         onegraph.onnx.load(dynamic(), **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"shapes": {"q": (1,)}}, "shapes: ['q']; expected names of inputs: ['x', 'y']"),
+        ({"shapes": {"q": 4}}, "shapes: ['q']; expected names of named dims: ['n']"),
+        ({"values": {"q": np.ones(3)}}, "values: ['q']; expected names of inputs: ['x', 'y']"),
+    ],
+    ids=str,
+)
+def test_unknown_names_are_told_beside_the_known_ones(arguments, text):
+    with pytest.raises(og.ArgumentError) as refused:
+        onegraph.onnx.load(dynamic(), **arguments)
+    assert str(refused.value) == text
+
+
 @pytest.mark.parametrize("given", [None, 3, [b""], "a\0b", memoryview(b"abcd")[::2]], ids=range(5))
 def test_refuses_what_is_no_model(given):
     with pytest.raises(og.ArgumentError, match="model"):

@@ -437,3 +437,33 @@ def test_updates_of_a_cache_stay_inside():
     for starts in ([3, 0], [0, 3], [-1, 0], [0, -1]):
         with pytest.raises(og.FormatError, match=r"write_indices .* places in a cache of 4"):
             scattered(starts)
+
+
+@pytest.mark.parametrize(
+    ("known", "attrs", "text"),
+    [
+        ({"s": F32([1, 1, 2])}, {}, "3 scales; expected 4 for 4 axes"),
+        ({"s": F32([2, 2, 2])}, {"axes": [2, 3]}, "3 scales; expected 2 for 2 axes"),
+        ({"d": np.array([1, 2, 8])}, {}, "3 sizes; expected 4 for 4 axes"),
+        ({"d": np.array([8])}, {"axes": [2, 3]}, "1 size; expected 2 for 2 axes"),
+        ({"s": F32([1, 1, 2, 2]), "b": F32([0, 1])}, {}, "2 bounds; expected 8 for 4 axes"),
+        ({"s": F32([1, 1, 2, 2]), "b": F32([])}, {}, ""),
+        ({"s": F32([2, 2]), "b": F32([0, 0, 1, 1])}, {"axes": [-2, -1]}, ""),
+    ],
+)
+def test_images_are_resized_by_a_number_for_each_axis(known, attrs, text):
+    places = [name if name in known else "" for name in ("b", "s", "d")]
+    node = helper.make_node(
+        "Resize", ["x", *places], ["y"], coordinate_transformation_mode="tf_crop_and_resize", **attrs
+    )
+    ends = [helper.make_tensor_value_info("x", FLOAT, (1, 2, 4, 4))], [helper.make_empty_tensor_value_info("y")]
+    held = [numpy_helper.from_array(one, name) for name, one in known.items()]
+    model = helper.make_model(
+        helper.make_graph([node], "g", *ends, held), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    if not text:
+        assert onegraph.onnx.load(model, strict=True).outputs["y"].shape == (1, 2, 8, 8)
+        return
+    with pytest.raises(og.FormatError) as refused:
+        onegraph.onnx.load(model, strict=True)
+    assert str(refused.value).endswith(text)
