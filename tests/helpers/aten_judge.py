@@ -553,10 +553,30 @@ def _small(
     wide = calls.Subject(Module(), Module()).wide()
     yield f"{wide.module.weight.dtype} {wide.function is wide.module} {calls.Subject(Bare(), Bare()).wide()}"
     yield f"{calls.Subject(draws, None).wide().function is draws} {calls.Subject(draws, None).state()}"
+    yield from _written(source, verification)
     for kinds in (("float16",), ("bfloat16", "float64"), ("int64",), ("float64",)):
         given = tuple(Real(np.ones(2).astype(own.Dtype(kind).numpy)) for kind in kinds)
         eager = calls.Subject(draws, None)
         yield str(oracle.EagerOracle(eager, random=True, seed=0)._unit((given, {})))
+
+
+def _written(source: Real, verification: Any) -> Iterator[str]:
+    """What is written to the results of a call, of which some share memory."""
+    judge = verification._Judge(None, None, None, (), 5)
+    first, flag = "output['first']", "output['flag']"
+    for memory in (set(), {(first, "args[0]")}, {("args[0]", flag)}, {(first, flag)}, {(flag, first), (first, "x")}):
+        ends = {"first": Real(np.ones(2)), "flag": Real(np.array([True, False])), "sparse": Real(np.ones(2))}
+        ends["sparse"].layout = own.Named("sparse")
+        for gradients in (False, True):
+            asked: list[Any] = []
+
+            def function(*args: Any, asked: Any = asked, ends: Any = ends, **kwargs: Any) -> Any:
+                asked.append((GRADIENTS[-1], SEEDS[-1], args[0] is source, args[0].requires_grad, [*kwargs]))
+                return ends
+
+            compiled, peer = SimpleNamespace(module=None, function=function), SimpleNamespace(memory=memory)
+            judge._write_results(compiled, ((source,), {"a": source}), peer, gradients)
+            yield f"{asked} { {name: one.a.tolist() for name, one in ends.items()} }"
 
 
 class Called:
