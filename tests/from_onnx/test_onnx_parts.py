@@ -10,7 +10,7 @@ import onegraph as og
 import onegraph.onnx
 from onegraph.arrays.packed_codes import packed
 from onegraph.frontends.onnx.deferred import _agreed, _coded, _tensor_type
-from onegraph.frontends.onnx.packed_nodes import PART, Codes, PackedNodes, turned
+from onegraph.frontends.onnx.packed_nodes import PART, Codes, PackedNodes, _attributes, turned
 from onegraph.frontends.onnx.precision import _constant, _exact, _pools_images
 from onegraph.frontends.onnx.save import Exporter
 from onegraph.frontends.onnx.saving.files import _externally, _length
@@ -467,3 +467,21 @@ def test_images_are_resized_by_a_number_for_each_axis(known, attrs, text):
     with pytest.raises(og.FormatError) as refused:
         onegraph.onnx.load(model, strict=True)
     assert str(refused.value).endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "reference", "found"),
+    [
+        ({}, "", {}),
+        ({"perm": [1, 0]}, "", {"perm": [1, 0]}),
+        ({"perm": [1, 0]}, "order", None),
+        ({"perm": 1}, "", None),
+        ({"perm": [1, 0], "other": 1}, "", None),
+    ],
+)
+def test_attributes_that_are_known_here(attrs, reference, found):
+    node = helper.make_node("Transpose", ["x"], ["y"], **attrs)
+    for one in node.attribute:
+        one.ref_attr_name = reference
+    made = _attributes(node)
+    assert made == found if found is None else {name: [*one] for name, one in made.items()} == found
