@@ -73,7 +73,7 @@ def _moved(codes: Array, scales: Array, shifts: Array) -> Blocks:
     is_flat = scales == 0
     group = codes.shape[1] // scales.shape[1]
     codes = np.where(np.repeat(is_flat, group, 1), np.uint8(0), codes)
-    zeros = np.where(is_flat, np.float32(1), shifts / np.where(is_flat, np.float32(1), scales))
+    zeros = np.divide(shifts, scales, out=np.ones(scales.shape, np.float32), where=~is_flat)
     return Blocks(codes, np.where(is_flat, shifts, scales), zeros)
 
 
