@@ -787,6 +787,30 @@ def test_programs_that_serve_one_size_each_are_made_no_more(steps, most, monkeyp
         assert len(forms.programs._forms) == min(MOST_UNUSED + number, most)
 
 
+@pytest.mark.parametrize("learned", range(1, MOST_UNUSED + 1))
+def test_a_program_that_serves_another_size_lets_more_be_made(learned, monkeypatch):
+    forms = Forms(monkeypatch, x=(None, 3))
+    assert [forms.program((size, 3)) for size in range(60, 61 + learned)] == [None] * (learned + 1)
+    assert forms.program((7, 3)).sizes == [7]
+    assert forms.program((8, 3)).sizes == [8]
+    assert (forms.programs.reused, len(forms.asked)) == (2, learned)
+    assert [forms.program((size, 3)) for size in range(60, 80)] == [None] * 20
+    assert len(forms.asked) == learned + MOST_UNUSED
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (7, 3, 2), (1, 3)])
+def test_shapes_that_no_program_takes_make_another_one(shape, monkeypatch):
+    forms = Forms(monkeypatch, x=None)
+    forms.program((4, 3))
+    first = forms.program((5, 3))
+    first.form.parameters = SimpleNamespace(sizes=lambda dims: dims[:1] if dims[1:] == [3] and dims[0] > 1 else None)
+    second = forms.program(shape)
+    assert (first.form is second.form, len(forms.asked)) == (False, 2)
+    second.form.parameters = SimpleNamespace(sizes=lambda dims: None)
+    assert forms.program((8, 3)).form is first.form
+    assert forms.programs._forms == [second.form, first.form]
+
+
 @pytest.mark.parametrize(
     ("results", "apart"),
     [
