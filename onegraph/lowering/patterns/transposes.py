@@ -55,7 +55,9 @@ def _codes_first(emit: Emitter, value: LogicalTensor, order: Order) -> Value:
     In front of a Quantize too, if that reads an input.
     """
     chain, src = list[Op](), value
-    while (op := made(emit, src, "Dequantize", "Quantize")) is not None and op.attrs.get("qtype", "per_tensor") == "per_tensor":
+    while (op := made(emit, src, "Dequantize", "Quantize")) is not None:
+        if op.attrs.get("qtype", "per_tensor") != "per_tensor":
+            break
         chain.append(op)
         src = operand_of(op)
     if emit.maker(src) is not None:
