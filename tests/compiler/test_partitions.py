@@ -514,6 +514,16 @@ def test_slow_operands_of_binary_ops(kind, source, operand, attrs, order, monkey
     assert all(kinds == {kind} and shapes[0] == (4, 2, 3) for kinds, shapes in asked)
 
 
+def test_ops_that_are_compiled_once_are_told_apart():
+    def kind(part, *shapes):
+        values = [value(number, shape) for number, shape in enumerate(shapes)]
+        return single_ops.Collapsing(step(0, [0, 1], [2], "Add")._replace(part=part), values).kind(None)
+
+    usual = (4, 3), (1, 3), (4, 3)
+    assert kind("a", *usual) == kind("a", *usual) != kind("b", *usual)
+    assert kind("a", *usual) != kind("a", (4, 3), (4, 1), (4, 3))
+
+
 @pytest.mark.parametrize(
     ("shapes", "ends"),
     [

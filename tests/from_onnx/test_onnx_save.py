@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
 from onegraph.frontends.onnx.save import REFUSED, WRITERS, Exporter  # noqa: E402
+from onegraph.frontends.onnx.saving.interpolation import weights_along  # noqa: E402
 
 HOST = edition("host").schemas
 RNG = np.random.default_rng(5)
@@ -558,3 +560,18 @@ def test_weighted_rows_of_an_unknown_rank_are_refused(tmp_path):
     graph.output("y", graph.op("WeightedGather", [src, places, shares], {"axis": 1}, edition="host"))
     with pytest.raises(UnsupportedError, match="rank"):
         onegraph.onnx.save(graph, tmp_path / "x.onnx")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("places", ["half_pixel", "align_corners"])
+def test_each_new_element_is_made_of_its_neighbours(mode, places):
+    options = {"mode": mode, "coordinate_transformation_mode": places}
+    for old, new in ((1, 3), (2, 2), (2, 5), (5, 2), (4, 7), (6, 1)):
+        if places == "align_corners":
+            at = np.arange(new) * (old - 1) / max(new - 1, 1)
+        else:
+            at = (np.arange(new) + 0.5) * old / new - 0.5
+        if mode == "nearest":
+            at = np.floor(at + 0.5)
+        wanted = [np.interp(at, np.arange(old), row) for row in np.eye(old)]
+        np.testing.assert_allclose(weights_along(SimpleNamespace(string=options.get), old, new), np.transpose(wanted))

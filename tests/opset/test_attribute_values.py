@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onegraph.opset import values
-from onegraph.opset.editions.registry import BASE
+from onegraph.opset.editions.registry import BASE, EDITIONS, edition
 from onegraph.opset.signature import UNIT, Attribute
 from onegraph.opset.values import F32_MAX, F32_TINY, MAX_ELEMENTS, MAX_WORD, S64_MAX, S64_MIN, convert
 
@@ -155,3 +155,21 @@ def test_words_are_near_that_differ_little(word, nearest):
 )
 def test_axis_orders_are_written_in_letters(given, letters):
     assert values.format_letters(given) == letters
+
+
+BOUNDS = {
+    "positive": ([1e-30, np.inf], [0.0, -1e-30]),
+    "positive and finite": ([1e-30, 1e30], [0.0, -1e-30, np.inf, np.nan]),
+    "non-negative": ([0.0, 1], [-1e-30]),
+    "between 0 and 1": ([0.0, 0.5, 1.0], [-1e-30, 1.0000001, np.nan]),
+    "-1 or more": ([-1, 0, 3], [-2]),
+}
+
+
+def test_each_range_holds_its_bounds():
+    schemas = [schema for name in EDITIONS for schema in edition(name).schemas.values()]
+    ranges = {one.range for schema in schemas for one in schema.attributes if one.range is not None} | {UNIT}
+    assert {one.name for one in ranges} == BOUNDS.keys()
+    for one in ranges:
+        inside, outside = BOUNDS[one.name]
+        assert (all(map(one.holds, inside)), any(map(one.holds, outside))) == (True, False), one.name
