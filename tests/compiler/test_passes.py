@@ -4,6 +4,7 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +21,8 @@ from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
 from onegraph.compiler.passes import NAMES, PASSES, run_passes
 from onegraph.compiler.passes.attention_scores import is_without_last
+from onegraph.compiler.passes.pointwise import _Groups
+from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.compiler.slow_layouts import channels_first, channels_last
 from onegraph.opset.schema import TensorType
 
@@ -264,3 +267,33 @@ def test_strides_of_channels_by_hand():
     assert channels_last((2, 5, 3, 4)) == (60, 1, 20, 5)
     assert channels_first((2, 3, 4, 5)) == (60, 4, 1, 12)
     assert channels_first((2, 3, 5)) == (15, 1, 3)
+
+
+def drawn_chain(drawn):
+    """Elementwise ops, and SoftMax, which reads what they make and which they read."""
+    graph = og.Graph()
+    tensors = [graph.input("x", "f32", (64, 256))]
+    for _ in range(10):
+        kind, (first, second) = drawn.random(), [drawn.choice(tensors[-4:]) for _ in range(2)]
+        one = graph.softmax(first, axis=1) if kind < 0.25 else graph.exp(first) if kind < 0.5 else None
+        tensors.append(graph.add(first, second) if one is None else one)
+    for number, tensor in enumerate(tensors[-3:]):
+        graph.output(f"y{number}", tensor)
+    return graph
+
+
+def test_no_path_leaves_joined_ops_and_comes_back():
+    joined = 0
+    for seed in range(60):
+        graph = drawn_chain(Random(seed))
+        lowered = lower(graph, finite_math=False, opens=False, shared=SharedConstants.of(graph))
+        before = []
+        for step in lowered.steps:
+            makers = {maker.id for number in step.inputs if (maker := lowered.maker(number)) is not None}
+            before.append(makers.union(*(before[maker] for maker in makers)))
+        for group in _Groups(lowered, frozenset(), opens=False).found():
+            inside = {step.id for step in group}
+            behind = {step.id for step in lowered.steps if before[step.id] & inside} - inside
+            assert not any(before[number] & behind for number in inside), seed
+            joined += len(group) > 1
+    assert joined > 50
