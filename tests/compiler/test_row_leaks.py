@@ -5,6 +5,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import onegraph as og
+from onegraph._util.open_numbers import numbers_of
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.capi import settings
 from onegraph.capi.settings import is_native
 from onegraph.compiler.ir.part import Part
@@ -13,7 +15,7 @@ from onegraph.compiler.ir.value import Value
 from onegraph.compiler.kernels.native import compiled, packed
 from onegraph.compiler.lower import lower
 from onegraph.compiler.passes import row_leaks
-from onegraph.compiler.passes.magnitudes import LARGEST, _is_small, finite_values
+from onegraph.compiler.passes.magnitudes import LARGEST, MOST_ELEMENTS, _bound, _is_small, finite_values
 from onegraph.compiler.row_leaks import AGAIN, BOUNDS
 from onegraph.compiler.steps import CompiledStep
 from onegraph.faults.leaks import SOURCES
@@ -394,3 +396,8 @@ def test_steps_run_again_for_special_numbers_alone(number):
         plan.bind(place, address_of(array))
     plan.run_steps(0, 3)
     assert y.any() == (not np.isfinite(number))
+
+
+def test_open_sizes_are_bounded_numbers():
+    sizes = Value(1, og.f32, (2,), (1,), 1, "sizes", constant=numbers_of([OpenSizes([5]).symbols[0], 3], (2,)))
+    assert _bound(sizes, {}) == _bound(sizes, {1: 2.0}) == MOST_ELEMENTS

@@ -146,3 +146,14 @@ def test_gradients_of_many_steps_are_refused(steps, is_refused):
 def test_sizes_for_a_reshape_have_one_unknown_dim_at_most(shape, sizes):
     use = SimpleNamespace(call=SimpleNamespace(shape=lambda _: shape), dims=lambda _: "dims")
     assert sizes_of(use, "src") == sizes
+
+
+def test_the_order_of_a_transpose_tells_the_rank():
+    graph = og.Graph()
+    x = graph.input("x", "f32", None)
+    turned = graph.static_transpose(x, order=[2, 0, -2])
+    (gradient,) = graph.gradient(graph.multiply(turned, turned), [x])
+    assert gradient.shape == (None,) * 3
+    graph.output("dx", gradient)
+    given = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.testing.assert_array_equal(graph.compile()(given), 2 * given)
