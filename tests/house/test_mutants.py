@@ -326,6 +326,17 @@ def test_a_mutant_is_counted_in_its_room(module, room):
     assert by_files.room_of(mutants(module, "x = 1")[0]) == room
 
 
+def test_records_judge_what_survives_the_files_of_a_module(monkeypatch, tmp_path):
+    files = [f"tests/a/test_{name}.py" for name in ("one", "two", "three", "recorded_draws")]
+    functions = {"m.py": {"2 function limited": files}, "n.py": {"1 function other": files[1:]}}
+    functions["n.py"] |= {f"{line} function more": files[3:] for line in range(3)}
+    (tmp_path / "reached.json").write_text(json.dumps({"functions": functions, "seconds": dict.fromkeys(files, 9.0)}))
+    monkeypatch.setattr(by_files, "REACHED", tmp_path / "reached.json")
+    mutant = next(one for one in mutants("m.py", SOURCE) if one.change == "7 becomes 8")
+    found = by_files.Record().candidate(mutant, (9.0, 9.0, 9.0, 9.0))
+    assert [chosen for chosen, _ in found.trials] == [files[:1], files[2:3], files[3:], files[1:2]]
+
+
 @pytest.mark.usefixtures("small_record")
 def test_mutants_are_judged_until_one_trial_notices(monkeypatch):
     asked = []

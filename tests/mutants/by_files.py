@@ -25,6 +25,8 @@ JOBS = 2  # mutants at once
 # How many seconds the files of each trial take at most, unless its quickest file takes longer.
 OF_CHANGED = (20.0,)
 OF_PACKAGE = (4.0, 16.0, 60.0, 60.0)
+SPECIFIC = 2  # trials of files that run little else
+RECORD = "/test_recorded_"
 
 
 @dataclass
@@ -53,8 +55,9 @@ class Record:
     def candidate(self, mutant: Mutant, limits: Collection[float]) -> Candidate:
         """A mutant with its trials: files that run its function, or any of its module if it is in none.
 
-        Those with the largest share of the module in what they run come first, and files that run the room in processes
-        of their own last. What stands outside of functions, and defaults, meet what compares constants before.
+        Those with the largest share of the module in what they run come first, records before the others from the third
+        trial on, and files that run the room in processes of their own last. What stands outside of functions, and
+        defaults, meet what compares constants before.
         """
         ways = self.functions[mutant.module].items()
         found = {file for way, files in ways for file in files if mutant.function in ("", way.split()[-1])}
@@ -65,7 +68,11 @@ class Record:
             waiting += [file for file in named(OF_CHILDREN.get(room, ())) if file not in found]
             if mutant.line not in mutant.body:
                 waiting = [*dict.fromkeys([*named(OF_CONSTANTS), *waiting])]
-        trials = [self._first(waiting, limit) for limit in limits]
+        trials = list[list[str]]()
+        for place, limit in enumerate(limits):
+            if place == SPECIFIC:
+                waiting.sort(key=lambda file: RECORD not in file)
+            trials.append(self._first(waiting, limit))
         return Candidate(mutant, [(files, sum(map(self._seconds, files))) for files in trials if files])
 
     def _first(self, waiting: list[str], limit: float) -> list[str]:
