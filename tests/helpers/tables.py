@@ -48,7 +48,11 @@ class Tables:
 
     @staticmethod
     def _kind(value: Any) -> str:
-        return value.__name__ if isinstance(value, type) else type(value).__name__
+        """The name of a class; all functions are alike, since those of numpy have other types in other versions."""
+        if isinstance(value, type):
+            return value.__name__
+        is_function = callable(value) and not hasattr(value, "__dataclass_fields__")
+        return "function" if is_function else type(value).__name__
 
     def _parts(self, value: Any) -> Iterator[str]:
         match value:
@@ -60,7 +64,7 @@ class Tables:
                 yield from sorted(f"{self.text(key)}: {self.text(one)}" for key, one in value.items())
             case partial():
                 yield from map(self.text, (value.args, value.keywords))
-            case FunctionType():
+            case FunctionType() if str(value.__module__).startswith("onegraph."):
                 yield from map(self._content, value.__closure__ or ())
             case _ if not isinstance(value, type):
                 for name in getattr(value, "__dataclass_fields__", ()):

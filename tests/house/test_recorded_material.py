@@ -16,7 +16,7 @@ import re
 from contextlib import suppress
 from datetime import timedelta
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 
@@ -32,6 +32,7 @@ import onegraph.testing
 import onegraph.training
 from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import EDITIONS
+from onegraph.opset.signature import Range
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
 from tests.helpers import aten_calls
@@ -111,9 +112,11 @@ def test_material_of_tests_is_the_recorded_one(name):
 
 
 BOUNDS, WORDS = KEPT.with_name("bounds.json"), KEPT.with_name("words.json")
-# Modules that are made, or need PyTorch itself, and names of what the machine or the library decides.
+# Modules that are made, or need PyTorch itself, and names of what the machine, Python or the library decides.
 OTHERS_THAN = ("onegraph._ffi", "onegraph._version", "onegraph.frontends.torch", "onegraph.torch")
-OF_MACHINE = frozenset(["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE", "PATH", "MAX_THREADS", "TICK", "USER", "RUNTIME"])
+OF_MACHINE = frozenset(
+    ["VERSION", "HASHES_CONSTANTS", "NOT_NATIVE", "PATH", "MAX_THREADS", "TICK", "USER", "RUNTIME", "_ALONE"]
+)
 PLAIN = (bool, int, float, timedelta)
 ASSIGNED = re.compile("^(_*[A-Z].*?) = ", re.MULTILINE)  # what lines outside of blocks begin with
 
@@ -231,6 +234,37 @@ def test_bounds_and_defaults_are_the_recorded_ones(told, path):
     found, recorded = by_module(told), kept(path)
     assert {name: one for name, one in found.items() if recorded.get(name) != one} == {}
     assert recorded.keys() - found.keys() <= {name for name in recorded if name.startswith(("frontends", "onnx"))}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": (1, 2.5), "a": {"y", "x"}}, "dict('a': set('x', 'y'), 'b': tuple(1, 2.5))"),
+        (og.f32, "DataType.f32"),
+        (np.add, "function()"),
+        (len, "function()"),
+        (partial(len, [3]), "function(tuple(list(3)), dict())"),
+        (Range("any", bool), "Range('any', bool())"),
+        (re.compile("x"), "'x'"),
+        (KEPT, "..."),
+        (object, "object()"),
+    ],
+)
+def test_tables_are_written_with_what_they_hold(value, text):
+    assert Tables().text(value) == text
+
+
+@pytest.mark.library
+def test_functions_are_written_with_what_they_were_made_with():
+    from onegraph.compiler.kernels.kernel import of_types
+
+    assert Tables().text(of_types(og.f32, og.s8)[0]) == "function(frozenset(DataType.f32, DataType.s8))"
+
+
+def test_a_table_that_holds_itself_is_written_once():
+    table = [1]
+    table.append(table)
+    assert Tables().text(table) == "list(1, ...)"
 
 
 if __name__ == "__main__":
