@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakMethod
+from weakref import WeakMethod, ref
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class ProgramFinder:
             self.quick = dispatch(self.cache, interface.growing, len(names), places, new_entry)
         if self.op_by_op is not None:
             self.op_by_op.is_open |= bool(self.value_inputs)
-            self.quick = partial(_called, WeakMethod(self._small_call), self.quick)  # no cycle
+            self.quick = partial(_small_call, ref(self), self.quick)  # no cycle
 
     @cached_property
     def graph(self) -> DataGraph:
@@ -331,8 +331,8 @@ def _specialised(
     return growing.laid_out(specialised, room) if room else specialised
 
 
-def _called(method: WeakMethod[QuickCall], compiled: QuickCall, arrays: tuple[Any, ...], out: object = None) -> Any:
-    """Calls a method of a ProgramFinder, which its caller holds."""
-    small_call = method()
-    assert small_call is not None
-    return small_call(compiled, arrays, out)
+def _small_call(finder: ref[ProgramFinder], compiled: QuickCall, arrays: tuple[Any, ...], out: object = None) -> Any:
+    """Call a ProgramFinder, which the caller holds."""
+    held = finder()
+    assert held is not None
+    return held._small_call(compiled, arrays, out)
