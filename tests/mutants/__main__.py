@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--shard", default="1/1", help="the part to run, such as 2/8")
     parser.add_argument("--module", help="of the stage, the only one to change; a folder for native and package")
     parser.add_argument("--record", action="store_true", help="record anew which tests run which lines")
-    parser.add_argument("--seconds", type=float, help="that the mutants of changed lines, or of the package, may take")
+    parser.add_argument("--seconds", type=float, help="that mutants of changed or package may take; by default any")
     parser.add_argument("--least", type=float, default=100.0, help="percent of the mutants that must be noticed")
     given = parser.parse_args()
     known = json.loads(EQUIVALENT.read_text())

@@ -99,12 +99,10 @@ def of_changed(known: Collection[str], seed: int) -> list[Candidate]:
 
     Modules that no test runs, as those of PyTorch's front end without PyTorch, have none.
     """
-    record, lines = Record(), changed.lines("onegraph")
-    found = [
-        mutant
-        for mutant in _mutants(record, known, seed)
-        if mutant.function and mutant.line in lines.get(f"onegraph/{mutant.module}", ())
-    ]
+    record = Record()
+    lines = {name.removeprefix("onegraph/"): numbers for name, numbers in changed.lines("onegraph").items()}
+    made = _mutants(record.functions.keys() & lines.keys(), known, seed)
+    found = [mutant for mutant in made if mutant.function and mutant.line in lines[mutant.module]]
     print(f"{len(found)} mutants of changed lines of onegraph since {changed.base()[:12] or 'nothing'}", flush=True)
     return [record.candidate(mutant, OF_CHANGED) for mutant in found]
 
@@ -112,7 +110,7 @@ def of_changed(known: Collection[str], seed: int) -> list[Candidate]:
 def of_package(known: Collection[str], seed: int, folder: str | None, count: int | None) -> list[Candidate]:
     """The mutants of all modules that tests run, or of those in a folder, or some of them, in a random order."""
     record = Record()
-    found = [one for one in _mutants(record, known, seed) if one.module.startswith(f"{folder or ''}")]
+    found = _mutants([name for name in record.functions if name.startswith(folder or "")], known, seed)
     print(f"{len(found)} mutants of onegraph", flush=True)
     return [record.candidate(mutant, OF_PACKAGE) for mutant in found[:count]]
 
@@ -123,9 +121,9 @@ def room_of(mutant: Mutant) -> str:
     return "/".join(parts[: 2 if parts[0] == "frontends" else 1][: len(parts) - 1]) or "."
 
 
-def _mutants(record: Record, known: Collection[str], seed: int) -> list[Mutant]:
-    """The mutants of all modules that tests run, in a random order."""
-    paths = [(name, PACKAGE / name) for name in sorted(record.functions)]
+def _mutants(modules: Collection[str], known: Collection[str], seed: int) -> list[Mutant]:
+    """The mutants of some modules that tests run, in a random order."""
+    paths = [(name, PACKAGE / name) for name in sorted(modules)]
     made = [one for name, path in paths if path.exists() for one in mutants(name, path.read_text())]
     found = [one for one in made if one.key not in known]
     random.Random(seed).shuffle(found)
