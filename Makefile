@@ -92,12 +92,13 @@ test-reproducible: $(VENV)/.dev
 	$(BIN)/python -m tests.reproducible_models
 	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m tests.reproducible_models
 
-# Tests threads, forks, signals, writers of files and kept programs for a long time, and checks memory over 100,000
-# executions and 10,000 compilations, also of models of ONNX and of PyTorch. The pace beside a busy process needs an
-# idle machine.
+# Tests threads, forks, signals, writers of files and kept programs for a long time, a service beside writers that are
+# killed for an hour, and memory over 100,000 executions and 10,000 compilations, also of models of ONNX and of PyTorch.
+# The pace beside a busy process needs an idle machine.
 stress: $(VENV)/.dev $(VENV)/.bench
-	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 $(PYTEST) \
-		tests/house/test_stress.py tests/runtime/test_whole_files.py tests/runtime/test_kept_state.py
+	ONEGRAPH_STRESS=1 ONEGRAPH_STRESS_SECONDS=60 ONEGRAPH_STATE_SEQUENCES=500 ONEGRAPH_SERVICE_SECONDS=3600 $(PYTEST) \
+		tests/house/test_stress.py tests/runtime/test_whole_files.py tests/runtime/test_kept_state.py \
+		tests/runtime/test_running_service.py
 	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -p no:xdist tests/machines/test_threads.py -k takes_twice_its_time
 
 # Changes the package in one place at a time and asks whether the tests notice; prints the share. A night for all stages.
