@@ -5,17 +5,20 @@ tests/branches.json by more than chance; ``--keep-branches`` writes that file. `
 ways that no test runs, as lines of the package. What child processes run is not measured: the shares are the least.
 
 The processes of pytest-xdist send what they have measured to the first one. A run without one of them, or of chosen
-tests, is not compared. REACHED tells ``python -m tests.mutants package`` which files of tests run a function.
+tests, is not compared. REACHED tells ``python -m tests.mutants`` which tests run a way.
 """
 
 from __future__ import annotations
 
 import json
+import marshal
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import compress, count
 from pathlib import Path
 from typing import Any
 
@@ -24,45 +27,86 @@ import pytest
 from . import Counts, keep, kept, marks, report, room
 
 REACHED = marks.KEPT / "reached.json"
+KEPT_TESTS = 2, 6  # of a way: cases of one function of tests, and tests of one file
 TABLE = pytest.StashKey[list[str]]()
 
 
 class Measured:
-    """What has run: each way, and by file of tests the functions and the seconds."""
+    """What has run: each way, and which tests run it; a few of each function of tests, and of each file."""
 
     def __init__(self) -> None:
         self.ran: dict[str, list[int]] = {}
-        self.functions: dict[str, dict[str, list[str]]] = {}  # by module and way
-        self.seconds: dict[str, float] = {}
+        self.tests: list[str] = []
+        self.seconds: list[float] = []
+        self.reached: dict[str, list[list[int]]] = {}  # by module and way, numbers of tests
         self.lost = False  # a process that has sent nothing
-        self._file, self._start = "", 0.0
-        self.path: Path | None = None  # of the file that runs
+        self._start = 0.0
+        self._left: tuple[dict[str, list[int]], dict[str, list[int]]] = {}, {}
 
-    def begin(self, file: str) -> None:
-        """Count what has run since the last call for the file before, and go on with another file."""
-        now, ran = time.perf_counter(), {name: [*states] for name, states in marks.RAN.items() if any(states)}
-        for states in marks.RAN.values():
-            states[:] = [0] * len(states)
-        functions: dict[str, dict[str, list[str]]] = {}
-        if self._file:
-            self.seconds[self._file] = round(self.seconds.get(self._file, 0.0) + now - self._start, 2)
-            for name, states in ran.items():
-                texts = (text for text, state in zip(marks.WAYS[name], states, strict=True) if state)
-                functions[name] = {text: [self._file] for text in texts if is_function(text)}
-        self.add(marks.WAYS, ran, functions)
-        self._file, self._start = file, now
+    def begin(self, test: str) -> None:
+        """Note what has run since the last call for the test before, and go on with another test."""
+        now = time.perf_counter()
+        if self.tests:
+            self.seconds.append(round(now - self._start, 4))
+        for name, states in marks.RAN.items():
+            if 1 in states:
+                self._note(name, [*compress(count(), states)])
+                states[:] = [0] * len(states)
+        before = self.tests[-1] if self.tests else ""
+        for left, part in zip(self._left, ("[", "::"), strict=True):
+            if test.partition(part)[0] != before.partition(part)[0]:
+                left.clear()
+        if test:
+            self.tests.append(test)
+        self._start = time.perf_counter()
+
+    def _note(self, name: str, ways: list[int]) -> None:
+        """Note the ways of a module that the last test has run."""
+        size = len(marks.WAYS[name])
+        own = self.ran.setdefault(name, [0] * size)
+        for way in ways:
+            own[way] = 1
+        if not self.tests:
+            return
+        number, reached = len(self.tests) - 1, self.reached.setdefault(name, [[] for _ in range(size)])
+        of_function, of_file = (
+            left.setdefault(name, [most] * size) for left, most in zip(self._left, KEPT_TESTS, strict=True)
+        )
+        for way in ways:
+            if of_function[way] and of_file[way]:
+                of_function[way] -= 1
+                of_file[way] -= 1
+                reached[way].append(number)
+
+    def sent(self) -> tuple[object, ...]:
+        """What another process adds to its own."""
+        return marks.WAYS, self.ran, self.tests, self.seconds, self.reached
 
     def add(
-        self, ways: dict[str, list[str]], ran: dict[str, list[int]], functions: dict[str, dict[str, list[str]]]
+        self,
+        ways: dict[str, list[str]],
+        ran: dict[str, list[int]],
+        tests: list[str],
+        seconds: list[float],
+        reached: dict[str, list[list[int]]],
     ) -> None:
-        """Add what has run, here or in another process."""
+        """Add what has run in another process."""
         marks.WAYS.update(ways)
         for name, states in ran.items():
             own = self.ran.setdefault(name, [0] * len(states))
             own[:] = [int(here or there) for here, there in zip(own, states, strict=True)]
-        for name, texts in functions.items():
-            for text, files in texts.items():
-                self.functions.setdefault(name, {}).setdefault(text, []).extend(files)
+        for name, lists in reached.items():
+            for own, more in zip(self.reached.setdefault(name, [[] for _ in lists]), lists, strict=True):
+                own += [number + len(self.tests) for number in more]
+        self.tests += tests
+        self.seconds += seconds
+
+    def by_way(self) -> dict[str, dict[str, list[int]]]:
+        """By module and way, the numbers of the tests that run it."""
+        return {
+            name: {way: numbers for way, numbers in zip(marks.WAYS[name], lists, strict=True) if numbers}
+            for name, lists in self.reached.items()
+        }
 
     def ways(self) -> Iterator[tuple[str, str, int]]:
         """Each way of the package: its module, its line with what is true there, and whether it ran."""
@@ -109,22 +153,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Note which file of tests runs."""
-    if item.path is not measured.path:  # a path of pathlib is compared and made relative slowly
-        measured.path = item.path
-        measured.begin(str(item.path.relative_to(marks.ROOT)))
+    """Note which test runs."""
+    measured.begin(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a process of the suite has measured."""
-    sent = getattr(node, "workeroutput", {}).get("branches")
-    if sent is None:
+    path = getattr(node, "workeroutput", {}).get("branches")
+    if path is None:
         measured.lost = True
         return
-    *ways, seconds = sent
-    measured.add(*ways)
-    measured.seconds |= seconds
+    measured.add(*marshal.loads(Path(path).read_bytes()))
+    Path(path).unlink()
 
 
 @pytest.hookimpl(trylast=True)
@@ -133,7 +174,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     measured.begin("")
     if hasattr(config, "workeroutput"):
-        config.workeroutput["branches"] = (marks.WAYS, measured.ran, measured.functions, measured.seconds)
+        with tempfile.NamedTemporaryFile(dir=marks.KEPT, delete=False) as file:
+            marshal.dump(measured.sent(), file)
+        config.workeroutput["branches"] = file.name
         return
     record = f"python on {instructions()}{' with PyTorch' if find_spec('torch') else ''}"
     lines, shares, fallen = report(measured.counts(), kept(record), "functions")
@@ -143,7 +186,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     is_chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
     if measured.lost or is_chosen:
         return
-    REACHED.write_text(json.dumps({"functions": measured.functions, "seconds": measured.seconds}))
+    REACHED.write_text(json.dumps({"tests": measured.tests, "seconds": measured.seconds, "ways": measured.by_way()}))
     if config.getoption("keep_branches") and session.exitstatus == 0:
         keep(record, shares)
     elif fallen:

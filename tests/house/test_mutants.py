@@ -8,11 +8,13 @@ import sys
 import pytest
 
 from tests import changed as changes
-from tests.mutants import by_files, native
-from tests.mutants.__main__ import ALIKE, EQUIVALENT, MOST, running, spread
+from tests.branches import marks
+from tests.branches.plugin import KEPT_TESTS, Measured
+from tests.mutants import native, reached, trials
+from tests.mutants.__main__ import EQUIVALENT
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
 from tests.mutants.operators import mutants, mutated
-from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, OF_CONSTANTS, STAGES, files_named, folder
+from tests.mutants.stages import NATIVE, NATIVE_REST, OF_CHILDREN, OF_CONSTANTS, files_named
 
 pytestmark = pytest.mark.sources
 
@@ -88,13 +90,17 @@ def test_a_flag_that_is_a_number_is_true_if_it_is_not_0(condition, changes):
 
 
 JUDGED = """
-import sys
-from tests.mutants.child import PACKAGE, judge
+import sys, time
+from tests.mutants.child import PACKAGE, Trial
 from tests.mutants.operators import mutants
 made = mutants("errors.py", (PACKAGE / "errors.py").read_text())
 made = [one for one in made if one.change == "None is returned"][:2]
 assert [one.line for one in made] == sorted(one.line for one in made), "of shown, and of class_of"
-print(*[judge(one, sys.argv[1:], 60) for one in made])
+for one, test in zip([*made, made[0]], [*sys.argv[1:2] * 2, sys.argv[1] + "::test_of_another_name"]):
+    trial = Trial(one, [test], 60)
+    while (verdict := trial.verdict()) is None:
+        time.sleep(0.02)
+    print(verdict)
 """
 
 
@@ -108,7 +114,7 @@ def test_a_mutant_is_judged_by_tests_and_their_children(tmp_path):
     command = [sys.executable, "-c", JUDGED, str(test)]
     done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [NOTICED, SURVIVED]
+    assert done.stdout.split() == [NOTICED, SURVIVED, SURVIVED]
 
 
 # Functions that call what is imported; those of commands have decorators in front of them, too.
@@ -133,45 +139,84 @@ def test_functions_that_call_what_is_imported_get_the_code_of_their_mutants():
     assert found[1]
 
 
-def test_few_cases_of_each_function_judge_a_mutant():
-    tests = [f"a.py::test_a[{number}]" for number in range(ALIKE + 2)]
-    others = [f"a.py::test_{number}" for number in range(MOST)]
-    assert spread([*tests, *others]) == [*tests[:ALIKE], *others[: MOST - ALIKE]]
+PLACES = """\
+LIMIT = 3
+
+def f(x, y=4):
+    if x > 5:
+        return 6
+    y = 7
+    for one in x:
+        if one: pass
+        elif g(8): h(9)
+        else: h(10)
+        while True:
+            h(11)
+    try:
+        h(12)
+    except g(13):
+        h(14)
+    match x:
+        case 15:
+            h(16)
+    def inner():
+        return 17
+    return inner
+"""
+WAYS = {
+    3: [],
+    4: ["3 function f"],
+    5: ["3 function f"],
+    6: ["4 true", "3 function f"],
+    7: ["4 false", "3 function f"],
+    8: ["8 false", "7 item", "4 false", "3 function f"],
+    9: ["9 true", "8 false", "7 item", "4 false", "3 function f"],
+    10: ["9 false", "8 false", "7 item", "4 false", "3 function f"],
+    11: ["7 item", "4 false", "3 function f"],
+    12: ["4 false", "3 function f"],
+    13: ["4 false", "3 function f"],
+    14: ["15 except", "4 false", "3 function f"],
+    15: ["18 case", "4 false", "3 function f"],
+    16: ["18 case", "4 false", "3 function f"],
+    17: ["20 function inner"],
+}
 
 
-def test_lines_within_expressions_of_modules_and_of_defaults_have_tests():
-    lines = {"4": ["a"], "6": ["b", "a"], "9": [], "13": [], "14": ["c"]}
-    source = "\n".join(
-        [
-            "LIMIT = 3",
-            "",
-            "def f(x):",
-            "    if x:",
-            "        return g(",
-            "            x + 1,",
-            "            2,",
-            "        )",
-            "    return x + 1",
-            "",
-            "def h(",
-            "    x=1,",
-            "    y=2): # as a decorator calls it",
-            "    return x",
-            "",
-            "def decorator(x):",
-            "    return x + 1",
-        ]
-    )
-    by_line = {mutant.line: running(mutant, lines) for mutant in mutants("m.py", source)}
-    every = ["a", "b", "c"]
-    inside = {4: ["a"], 5: ["a"], 6: ["b", "a"], 7: ["b", "a"], 9: [], 12: ["c"], 13: ["c"], 14: ["c"]}
-    assert by_line == {1: every, **inside, 17: every}
+def test_a_place_has_the_ways_around_it():
+    places = reached.Places(PLACES)
+    made = {one.change.partition(" ")[0]: one for one in mutants("m.py", PLACES)}
+    found = {number: [*places.ways(made[str(number)])] for number in WAYS if number != 15}
+    assert found == {number: ways for number, ways in WAYS.items() if number != 15}
+    every = {way for ways in WAYS.values() for way in ways}
+    assert every <= {*marks.marked(PLACES)[1]}
 
 
-def test_stages_name_rooms_and_tests():
-    for stage, tests in STAGES.items():
-        assert (PACKAGE / folder(stage)).is_dir()
-        assert all(len(files_named(name)) == 1 for name in (*tests, *OF_CHILDREN.get(stage, ()))), stage
+def test_few_tests_of_each_function_and_file_are_kept(monkeypatch):
+    monkeypatch.setattr(marks, "RAN", {"m.py": [0, 0], "n.py": [0]})
+    monkeypatch.setattr(marks, "WAYS", {"m.py": ["1 function f", "2 true"], "n.py": ["1 function g"]})
+    here, other = Measured(), Measured()
+    tests = [f"{file}.py::test_{name}[{case}]" for file in "ab" for name in range(5) for case in range(4)]
+    here.begin(tests[0])
+    for test in [*tests[1:], ""]:
+        marks.RAN["m.py"][0] = 1
+        here.begin(test)
+    cases, of_file = KEPT_TESTS
+    first = [number for name in range(of_file // cases) for number in range(4 * name, 4 * name + cases)]
+    assert here.by_way() == {"m.py": {"1 function f": [*first, *(number + 20 for number in first)]}}
+    other.begin("c.py::test")
+    marks.RAN["n.py"][0] = marks.RAN["m.py"][1] = 1
+    other.begin("")
+    here.add(*other.sent())
+    assert here.tests == [*tests, "c.py::test"]
+    assert len(here.seconds) == 41
+    assert here.by_way()["m.py"]["2 true"] == here.by_way()["n.py"]["1 function g"] == [40]
+    assert here.ran == {"m.py": [1, 1], "n.py": [1]}
+
+
+def test_rooms_run_by_children_name_tests():
+    for room, tests in OF_CHILDREN.items():
+        assert (PACKAGE / room).is_dir()
+        assert all(len(files_named(name)) == 1 for name in (*tests, *OF_CONSTANTS)), room
 
 
 def test_equivalent_mutants_exist_and_have_reasons():
@@ -273,43 +318,64 @@ def test_changed_sources_include_those_of_changed_headers():
 
 @pytest.fixture
 def small_record(monkeypatch, tmp_path):
-    """A record of a package of one module, with a file of tests that takes as long as a first trial may."""
+    """A record of a package of one module, with tests of three files that run it."""
     (tmp_path / "onegraph").mkdir()
     (tmp_path / "onegraph" / "m.py").write_text(SOURCE)
+    tests = {"test_quick.py::test[0]": 0.5, "test_quick.py::test[1]": 0.5, "test_slow.py::test": 5.0}
+    tests |= {"test_slower.py::test": 19.0, "test_slower.py::test_all": 1.0}
     record = {
-        "functions": {
-            "m.py": {"2 function limited": ["test_slow.py", "test_quick.py", "test_slower.py"]},
-            "n.py": {"1 function other": ["test_slow.py", "test_slower.py"], "3 function more": ["test_slower.py"]},
+        "tests": [*tests],
+        "seconds": [*tests.values()],
+        "ways": {
+            "m.py": {"2 function limited": [2, 1, 0, 3], "4 false": [1, 2]},
+            "n.py": {"1 function other": [2, 3], "3 function more": [4]},
         },
-        "seconds": {"test_quick.py": 1.0, "test_slow.py": 5.0, "test_slower.py": by_files.OF_CHANGED[0]},
     }
     (tmp_path / "reached.json").write_text(json.dumps(record))
-    monkeypatch.setattr(by_files, "REACHED", tmp_path / "reached.json")
-    monkeypatch.setattr(by_files, "PACKAGE", tmp_path / "onegraph")
-    monkeypatch.setattr(by_files, "OF_PACKAGE", (20.0, 60.0, 60.0))
+    monkeypatch.setattr(reached, "REACHED", tmp_path / "reached.json")
+    for module in (reached, trials):
+        monkeypatch.setattr(module, "PACKAGE", tmp_path / "onegraph")
+    (tmp_path / "onegraph" / "n.py").write_text("")
+    monkeypatch.setattr(trials, "OF_PACKAGE", trials.Limits([(1, 2.0), (2, 6.0)], [20.0, 60.0, 60.0]))
     monkeypatch.setattr(changes, "lines", lambda folder: {"onegraph/m.py": {1, 6}, "onegraph/m.cpp": {1}})
+
+
+def drawn(room="package", module=None, count=None, known=(), shard=(1, 1)):
+    return trials.of_room(known=known, seed=0, room=room, module=module, shard=shard, count=count)
 
 
 @pytest.mark.usefixtures("small_record")
 def test_mutants_of_changed_lines_know_their_tests():
-    (found,) = by_files.of_changed(known=(), seed=0)
+    (found,) = trials.of_changed(known=(), seed=0)
     assert found.mutant.change == "call of check is dropped"
-    assert found.trials == [(["test_quick.py", "test_slow.py"], 6.0)]
-    assert by_files.of_changed(known=[found.mutant.key], seed=0) == []
+    assert found.trials == [(["test_quick.py::test[1]"], 0.5), (["test_quick.py", "test_slow.py"], 6.0)]
+    assert trials.of_changed(known=[found.mutant.key], seed=0) == []
 
 
 @pytest.mark.usefixtures("small_record")
 def test_mutants_of_the_package_get_further_tests_if_they_survive():
-    found = by_files.of_package(known=(), seed=0, folder=None, count=None)
+    found = drawn()
     assert sorted(one.mutant.change for one in found) == sorted(one.change for one in mutants("m.py", SOURCE))
     assert [one.mutant for one in found] != sorted((one.mutant for one in found), key=lambda one: one.place)
     inside = next(one for one in found if one.mutant.change == "7 becomes 8")
-    assert [files for files, _ in inside.trials] == [["test_quick.py", "test_slow.py"], ["test_slower.py"]]
+    assert [tests for tests, _ in inside.trials] == [
+        ["test_quick.py::test[1]", "test_quick.py::test[0]"],
+        ["test_slow.py::test"],
+        ["test_quick.py", "test_slow.py"],
+        ["test_slower.py"],
+    ]
     outside = next(one for one in found if one.mutant.change == "3 becomes 4")
-    files = [file for files, _ in outside.trials for file in files]
-    assert files == [*by_files.named(OF_CONSTANTS), "test_quick.py", "test_slow.py", "test_slower.py"]
-    assert by_files.of_package(known=(), seed=0, folder="other/", count=None) == []
-    assert len(by_files.of_package(known=(), seed=0, folder="m", count=4)) == 4
+    assert outside.trials[0][0] == trials.named(OF_CONSTANTS)
+    assert outside.trials[1:] == inside.trials
+
+
+@pytest.mark.usefixtures("small_record")
+def test_mutants_are_chosen_by_room_module_and_shard():
+    whole = [one.mutant for one in drawn()]
+    assert [one.mutant for one in drawn(".")] == [one.mutant for one in drawn(module="m")] == whole
+    assert drawn("capi") == drawn(module="other/") == []
+    assert {one.mutant for one in drawn(known=[whole[0].key])} == {*whole[1:]}
+    assert [one.mutant for one in drawn(count=5, shard=(2, 3))] == [whole[1], whole[4]]
 
 
 @pytest.mark.parametrize(
@@ -320,20 +386,25 @@ def test_mutants_of_the_package_get_further_tests_if_they_survive():
         ("compiler/passes/codes.py", "compiler"),
         ("frontends/onnx/nodes/rows.py", "frontends/onnx"),
         ("frontends/__init__.py", "frontends"),
+        ("native/load.py", "binding"),
+        ("native/csrc/plan.cpp", "native"),
     ],
 )
 def test_a_mutant_is_counted_in_its_room(module, room):
-    assert by_files.room_of(mutants(module, "x = 1")[0]) == room
+    assert trials.room_of(mutants(module, "x = 1")[0]) == room
 
 
 def test_records_judge_what_survives_the_files_of_a_module(monkeypatch, tmp_path):
     files = [f"tests/a/test_{name}.py" for name in ("one", "two", "three", "recorded_draws")]
-    functions = {"m.py": {"2 function limited": files}, "n.py": {"1 function other": files[1:]}}
-    functions["n.py"] |= {f"{line} function more": files[3:] for line in range(3)}
-    (tmp_path / "reached.json").write_text(json.dumps({"functions": functions, "seconds": dict.fromkeys(files, 9.0)}))
-    monkeypatch.setattr(by_files, "REACHED", tmp_path / "reached.json")
+    ways = {"m.py": {"2 function limited": [0, 1, 2, 3]}, "n.py": {"1 function other": [1, 2, 3]}}
+    ways["n.py"] |= {f"{line} function more_{line}": [3] for line in range(3)}
+    record = {"tests": [f"{file}::test" for file in files], "seconds": [9.0] * 4, "ways": ways}
+    (tmp_path / "reached.json").write_text(json.dumps(record))
+    (tmp_path / "m.py").write_text(SOURCE)
+    monkeypatch.setattr(reached, "REACHED", tmp_path / "reached.json")
+    monkeypatch.setattr(reached, "PACKAGE", tmp_path)
     mutant = next(one for one in mutants("m.py", SOURCE) if one.change == "7 becomes 8")
-    found = by_files.Record().candidate(mutant, (9.0, 9.0, 9.0, 9.0))
+    found = trials.candidate(reached.Reached(), mutant, trials.Limits([], [9.0] * 4, specific=2))
     assert [chosen for chosen, _ in found.trials] == [files[:1], files[2:3], files[3:], files[1:2]]
 
 
@@ -342,17 +413,16 @@ def test_mutants_are_judged_until_one_trial_notices(monkeypatch):
     asked = []
 
     class Verdict:
-        def __init__(self, mutant, files, seconds):
-            self.mutant, self.files = mutant, files
-            asked.append((mutant.change, files))
+        def __init__(self, mutant, tests, seconds):
+            self.mutant, self.tests = mutant, tests
+            asked.append((mutant.change, tests))
 
         def verdict(self):
-            return NOTICED if self.files == ["test_slower.py"] or "3" in self.mutant.change else SURVIVED
+            return NOTICED if self.tests == ["test_slower.py"] or "3" in self.mutant.change else SURVIVED
 
-    monkeypatch.setattr(by_files, "Trial", Verdict)
-    chosen = by_files.of_package(known=(), seed=0, folder=None, count=None)
-    wanted = [one for one in chosen if one.mutant.change in ("7 becomes 8", "3 becomes 4")]
-    verdicts = by_files.judged(wanted, 60)
+    monkeypatch.setattr(trials, "Trial", Verdict)
+    wanted = [one for one in drawn() if one.mutant.change in ("7 becomes 8", "3 becomes 4")]
+    verdicts = trials.judged(wanted, 60)
     assert [found for _, found in verdicts] == [NOTICED, NOTICED]
-    assert len([change for change, _ in asked if change == "7 becomes 8"]) == 2
+    assert len([change for change, _ in asked if change == "7 becomes 8"]) == 4
     assert len([change for change, _ in asked if change == "3 becomes 4"]) == 1

@@ -19,6 +19,7 @@ from .operators import Mutant, mutated
 PACKAGE = Path(__file__).resolve().parents[2] / "onegraph"
 INHERITED = Path(__file__).with_name("inherited")
 NOTICED, SURVIVED, TIMEOUT = "noticed", "survived", "timeout"
+NOTHING = (pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def replace(module: str, source: str) -> None:
@@ -42,7 +43,7 @@ class Trial:
 
     Args:
         mutant: the mutant.
-        tests: names of tests.
+        tests: names of tests, or of files of them.
         seconds: that they may take on a machine that does nothing else.
     """
 
@@ -59,8 +60,8 @@ class Trial:
     def verdict(self) -> str | None:
         """Whether one of the tests failed: ``noticed``, ``survived`` or ``timeout``; None while they run."""
         done, status = os.waitpid(self._child, os.WNOHANG)
-        if done:
-            return SURVIVED if status == 0 else NOTICED
+        if done:  # the mutant may have given a test another name, which says nothing
+            return SURVIVED if os.waitstatus_to_exitcode(status) in NOTHING else NOTICED
         if time.monotonic() < self._end:
             return None
         self.stop()
@@ -70,14 +71,6 @@ class Trial:
         """End the tests, with their children."""
         os.killpg(self._child, signal.SIGKILL)
         os.waitpid(self._child, 0)
-
-
-def judge(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
-    """The verdict of some tests on a mutant."""
-    trial = Trial(mutant, tests, seconds)
-    while (verdict := trial.verdict()) is None:
-        time.sleep(0.02)
-    return verdict
 
 
 def _run(module: str, source: str, tests: Sequence[str]) -> int:
