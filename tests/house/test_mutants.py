@@ -70,7 +70,29 @@ def test_what_changes_no_number_is_left_alone(source, changes):
     assert [mutant.change for mutant in mutants("m.py", source)] == changes
 
 
-@pytest.mark.parametrize(("flag", "changes"), [(True, []), (False, ["False becomes True"])])
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("x = 0.5", {"0.5 becomes 1.0": "x = 1.0"}),
+        ("x = 0.0", {"0.0 becomes 1.0": "x = 1.0"}),
+        ("x += y", {"Add becomes Sub": "x -= y"}),
+        ("x += 'text'", {}),
+        ("x = max(y)", {"max becomes min": "x = min(y)"}),
+        ("x = all(y)", {"all becomes any": "x = any(y)"}),
+        ("x = min(y, key=z)", {"min becomes max": "x = max(y, key=z)", "argument key is dropped": "x = min(y)"}),
+        ("x.y = z", {"x.y is not set": "pass"}),
+        ("x = f(y, **z)", {}),
+        ("x = f(a=b, c=d)", {"argument a is dropped": "x = f(c=d)", "argument c is dropped": "x = f(a=b)"}),
+        ("for x in y:\n    continue", {"continue becomes break": "for x in y:\n    break"}),
+    ],
+)
+def test_further_changes_of_a_line(line, changed):
+    assert {one.change: ast.unparse(mutated(line, one)) for one in mutants("m.py", line)} == changed
+
+
+@pytest.mark.parametrize(
+    ("flag", "changes"), [(True, []), (False, ["argument strict is dropped", "False becomes True"])]
+)
 def test_a_strict_zip_is_an_assertion(flag, changes):
     assert [mutant.change for mutant in mutants("m.py", f"x = zip(a, b, strict={flag})")] == changes
 

@@ -31,6 +31,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }
+OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 # What computes no result: texts for people, and what only type checkers read.
 TEXTS = frozenset(["__repr__", "__str__", "_repr_html_", "_repr_svg_"])
 
@@ -146,10 +147,8 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
             yield node
         case ast.Call(func=ast.Name(id="TypeVar" | "cast"), args=[first, *_]):
             yield first
-        case ast.Call(
-            func=ast.Name(id="zip"), keywords=[ast.keyword(arg="strict", value=ast.Constant(value=True) as flag)]
-        ):
-            yield flag  # it says that the lengths are equal, as an assertion does
+        case ast.Call(keywords=[ast.keyword(value=flag) as only]) if _is_assertion(node, only):
+            yield flag
         case ast.Call(
             func=ast.Attribute(attr="reshape"),
             args=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1) as one), *_],
@@ -189,6 +188,26 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
             yield f"{value} becomes {value + 1}", ast.Constant(value + 1)
+        case ast.Constant(value=float(value)):
+            yield f"{value} becomes {2 * value or 1.0}", ast.Constant(2 * value or 1.0)
+        case ast.AugAssign(op=operator) if type(operator) in ARITHMETIC and not _is_text(node.value):
+            new = copy.copy(node)
+            new.op = ARITHMETIC[type(operator)]()
+            yield f"{type(operator).__name__} becomes {type(new.op).__name__}", new
+        case ast.Call(func=function, keywords=keywords):
+            if isinstance(function, ast.Name) and function.id in OPPOSITES:
+                new = copy.copy(node)
+                new.func = ast.Name(OPPOSITES[function.id], ast.Load())
+                yield f"{function.id} becomes {OPPOSITES[function.id]}", new
+            for index, keyword in enumerate(keywords):
+                if keyword.arg is not None and not _is_assertion(node, keyword):
+                    new = copy.copy(node)
+                    new.keywords = [*keywords[:index], *keywords[index + 1 :]]
+                    yield f"argument {keyword.arg} is dropped", new
+        case ast.Continue():
+            yield "continue becomes break", ast.Break()
+        case ast.Assign(targets=[ast.Attribute() as target]):
+            yield f"{ast.unparse(target)} is not set", ast.Pass()
         case ast.IfExp(test=test, body=body, orelse=other) if not _is_condition(test):
             yield "branches are exchanged", ast.IfExp(test, other, body)
         case ast.If(test=test) if not _is_condition(test):
@@ -208,6 +227,13 @@ def _is_condition(node: ast.AST) -> bool:
     return isinstance(node, (ast.Compare, ast.BoolOp)) or (
         isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
     )
+
+
+def _is_assertion(call: ast.Call, keyword: ast.keyword) -> bool:
+    """Whether an argument says that the lengths of what is zipped are equal, as an assertion does."""
+    flag = keyword.value
+    is_true = isinstance(flag, ast.Constant) and flag.value is True
+    return isinstance(call.func, ast.Name) and call.func.id == "zip" and keyword.arg == "strict" and is_true
 
 
 def _is_text(node: ast.AST) -> bool:
