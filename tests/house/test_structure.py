@@ -224,6 +224,20 @@ def test_no_cached_property_of_functools():
     assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
 
+def calls_itself(source):
+    """Whether a function within another one names itself: then the two, and all they know, refer to themselves."""
+    outer = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    inner = [node for one in outer for part in one.body for node in ast.walk(part) if isinstance(node, ast.FunctionDef)]
+    return any(isinstance(node, ast.Name) and node.id == one.name for one in inner for node in ast.walk(one))
+
+
+def test_no_inner_function_keeps_what_it_knows_until_the_collector_runs():
+    """A weight would stay in memory, where a module function or a method frees it at once."""
+    assert calls_itself("def f():\n    def g(x):\n        return g(x)\n    return g")
+    assert not calls_itself("def f():\n    def g(x):\n        return f(x)\n    return g")
+    assert [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if calls_itself(path.read_text())] == []
+
+
 @pytest.mark.library
 def test_only_native_knows_the_extension():
     assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.load"]

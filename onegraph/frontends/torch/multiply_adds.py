@@ -87,13 +87,14 @@ def _of_op(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: 
     formula = FORMULAS.get(target._overloadpacket) or flop_registry.get(target._overloadpacket)
     if formula is None or result is None:
         return 0
-
-    def like(value: Any) -> Any:
-        if type(value) is FxNode:
-            like_value = value.meta.get("val")
-            return like_value if hasattr(like_value, "stride") else concrete(like_value)
-        return type(value)(map(like, value)) if type(value) in (list, tuple) else value
-
-    arguments = [like(argument) for argument in args]
-    named = {key: like(one) for key, one in kwargs.items()}
+    arguments = [_like(argument) for argument in args]
+    named = {key: _like(one) for key, one in kwargs.items()}
     return int(concrete(formula(*arguments, **named, out_val=result))) // 2
+
+
+def _like(value: Any) -> Any:
+    """What an argument is like: the fake tensor or the number of a node, and of those in a list."""
+    if type(value) is FxNode:
+        like = value.meta.get("val")
+        return like if hasattr(like, "stride") else concrete(like)
+    return type(value)(map(_like, value)) if type(value) in (list, tuple) else value

@@ -60,13 +60,7 @@ def register(op: object, function: Callable[[CustomCall], Any] | None) -> None:
 
 def _results(node: AtenNode, function: Callable[[CustomCall], Any]) -> Any:
     graph: Any = node.emit.graph
-
-    def tensor(value: Any) -> Any:
-        if type(value) in (list, tuple):
-            return [tensor(one) for one in value]
-        return node.emit.tensor(value) if hasattr(value, "shape") else value
-
-    args = {name: tensor(node[name]) for name in node.fakes}
+    args = {name: _argument(node, node[name]) for name in node.fakes}
     returned = function(CustomCall(node.name, graph, args, node.like))
     results = [*returned] if isinstance(returned, (tuple, list)) else [returned]
     wanted = len(node.like) if type(node.like) in (tuple, list) else 1
@@ -74,3 +68,10 @@ def _results(node: AtenNode, function: Callable[[CustomCall], Any]) -> Any:
         text = f"{node.name}: its registered function returns {counted(len(results), 'result')}"
         raise UnsupportedError(f"{text}; expected a tensor of the graph for each of {wanted}")
     return results if type(node.like) in (tuple, list) else results[0]
+
+
+def _argument(node: AtenNode, value: Any) -> Any:
+    """An argument of a registered function: tensors of the graph in the place of arrays, also in lists."""
+    if type(value) in (list, tuple):
+        return [_argument(node, one) for one in value]
+    return node.emit.tensor(value) if hasattr(value, "shape") else value

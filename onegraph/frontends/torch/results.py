@@ -37,26 +37,37 @@ def with_own_results(gm: GraphModule, known: Mapping[FxNode, Any], saved: frozen
         The calls that are computed again.
     """
     (end,) = (node for node in gm.graph.nodes if node.op == "output")
-    copies: dict[FxNode, FxNode] = {}
-    made_anew: set[FxNode] = set()
+    copies = _Copies(end, known)
+    end.args = map_arg(end.args, lambda node: node if node in saved else copies.of(node))
+    return frozenset(copies.made_anew)
 
-    def own(node: FxNode) -> FxNode:
-        is_known = node in known and node.op == "call_function"
+
+class _Copies:
+    """Copies of calls in front of the end of a graph.
+
+    Attributes:
+        made_anew: those of results that are the same in every call.
+    """
+
+    def __init__(self, end: FxNode, known: Mapping[FxNode, Any]) -> None:
+        self.made_anew: set[FxNode] = set()
+        self._end, self._known = end, known
+        self._copies: dict[FxNode, FxNode] = {}
+
+    def of(self, node: FxNode) -> FxNode:
+        """The copy of a view or of what is the same in every call; another node itself."""
+        is_known = node in self._known and node.op == "call_function"
         if not is_known and not shares_memory(node):
             return node
-        if node not in copies:
+        if node not in self._copies:
             if shares_memory(node):
                 source, *_ = node.all_input_nodes
-                own(source)
-            with gm.graph.inserting_before(end):
-                copies[node] = gm.graph.node_copy(node, lambda one: copies.get(one, one))
+                self.of(source)
+            with self._end.graph.inserting_before(self._end):
+                self._copies[node] = self._end.graph.node_copy(node, lambda one: self._copies.get(one, one))
             if is_known:
-                made_anew.add(copies[node])
-        return copies[node]
-
-    results = map_arg(end.args, lambda node: node if node in saved else own(node))
-    end.args = results
-    return frozenset(made_anew)
+                self.made_anew.add(self._copies[node])
+        return self._copies[node]
 
 
 __all__ = ["shares_memory", "with_own_results"]

@@ -113,19 +113,19 @@ def _is_check(node: FxNode) -> bool:
 
 def _key(node: FxNode) -> object:
     """What a verdict depends on."""
-
-    def described(value: Any) -> str:
-        if type(value) is FxNode:
-            return described(value.meta.get("val"))
-        if hasattr(value, "stride"):
-            return f"{value.dtype}{tuple(value.shape)}{value.layout}{value.device.type}"
-        if type(value) in (list, tuple):
-            return f"[{','.join(map(described, value))}]"
-        return repr(value)
-
     used = sorted({place for user in node.users for place in _places(user)})
-    text = [described(argument) for argument in (*node.args, *node.kwargs.items())]
-    return str(node.target), *text, described(node.meta.get("val")), *used
+    text = [_described(argument) for argument in (*node.args, *node.kwargs.items())]
+    return str(node.target), *text, _described(node.meta.get("val")), *used
+
+
+def _described(value: Any) -> str:
+    if type(value) is FxNode:
+        return _described(value.meta.get("val"))
+    if hasattr(value, "stride"):
+        return f"{value.dtype}{tuple(value.shape)}{value.layout}{value.device.type}"
+    if type(value) in (list, tuple):
+        return f"[{','.join(map(_described, value))}]"
+    return repr(value)
 
 
 def _used(node: FxNode) -> Any:
