@@ -9,7 +9,6 @@ import pytest
 
 from tests import changed as changes
 from tests.branches import marks
-from tests.branches.plugin import KEPT_TESTS, Measured
 from tests.mutants import native, reached, trials
 from tests.mutants.__main__ import EQUIVALENT
 from tests.mutants.child import NOTICED, PACKAGE, SURVIVED
@@ -211,28 +210,6 @@ def test_a_place_has_the_ways_around_it():
     assert found == {number: ways for number, ways in WAYS.items() if number != 15}
     every = {way for ways in WAYS.values() for way in ways}
     assert every <= {*marks.marked(PLACES)[1]}
-
-
-def test_few_tests_of_each_function_and_file_are_kept(monkeypatch):
-    monkeypatch.setattr(marks, "RAN", {"m.py": [0, 0], "n.py": [0]})
-    monkeypatch.setattr(marks, "WAYS", {"m.py": ["1 function f", "2 true"], "n.py": ["1 function g"]})
-    here, other = Measured(), Measured()
-    tests = [f"{file}.py::test_{name}[{case}]" for file in "ab" for name in range(5) for case in range(4)]
-    here.begin(tests[0])
-    for test in [*tests[1:], ""]:
-        marks.RAN["m.py"][0] = 1
-        here.begin(test)
-    cases, of_file = KEPT_TESTS
-    first = [number for name in range(of_file // cases) for number in range(4 * name, 4 * name + cases)]
-    assert here.by_way() == {"m.py": {"1 function f": [*first, *(number + 20 for number in first)]}}
-    other.begin("c.py::test")
-    marks.RAN["n.py"][0] = marks.RAN["m.py"][1] = 1
-    other.begin("")
-    here.add(*other.sent())
-    assert here.tests == [*tests, "c.py::test"]
-    assert len(here.seconds) == 41
-    assert here.by_way()["m.py"]["2 true"] == here.by_way()["n.py"]["1 function g"] == [40]
-    assert here.ran == {"m.py": [1, 1], "n.py": [1]}
 
 
 def test_rooms_run_by_children_name_tests():

@@ -14,7 +14,7 @@ from helpers.grouped import grouped
 
 from tests import branches
 from tests.branches import marks
-from tests.branches.plugin import Measured
+from tests.branches.plugin import KEPT_TESTS, Measured
 from tests.torch_backend import versions
 
 TESTS = Path(__file__).parents[1]
@@ -185,19 +185,28 @@ def test_marks_note_each_way_that_ran(value, result, missed):
     assert sorted(way for way, state in zip(ways, ran, strict=True) if not state) == sorted(missed)
 
 
-def test_functions_are_counted_by_file_of_tests(monkeypatch):
-    monkeypatch.setattr(marks, "WAYS", {"m.py": ["1 function f", "2 true", "2 false", "4 function g"]})
-    monkeypatch.setattr(marks, "RAN", {"m.py": [1, 0, 0, 0]})  # by an import
-    measured = Measured()
-    for file, ran in (("test_a.py", [1, 1, 0, 0]), ("test_b.py", [1, 0, 1, 0]), ("", [0, 0, 0, 0])):
-        measured.begin(file)
-        marks.RAN["m.py"][:] = ran
-    assert measured.ran == {"m.py": [1, 1, 1, 0]}
-    assert measured.functions == {"m.py": {"1 function f": ["test_a.py", "test_b.py"]}}
-    assert measured.seconds.keys() == {"test_a.py", "test_b.py"}
-    measured.add(marks.WAYS, {"m.py": [0, 0, 0, 1]}, {"m.py": {"4 function g": ["test_c.py"]}})  # of another process
-    assert measured.ran == {"m.py": [1, 1, 1, 1]}
-    assert measured.functions["m.py"]["4 function g"] == ["test_c.py"]
+def test_few_tests_of_each_function_and_file_are_kept(monkeypatch):
+    monkeypatch.setattr(marks, "RAN", {"m.py": [0, 0], "n.py": [0]})
+    monkeypatch.setattr(marks, "WAYS", {"m.py": ["1 function f", "2 true"], "n.py": ["1 function g"]})
+    here, other = Measured(), Measured()
+    marks.RAN["m.py"][1] = 1  # by an import
+    tests = [f"{file}.py::test_{name}[{case}]" for file in "ab" for name in range(5) for case in range(4)]
+    here.begin(tests[0])
+    for test in [*tests[1:], ""]:
+        marks.RAN["m.py"][0] = 1
+        here.begin(test)
+    cases, of_file = KEPT_TESTS
+    first = [number for name in range(of_file // cases) for number in range(4 * name, 4 * name + cases)]
+    assert here.by_way() == {"m.py": {"1 function f": [*first, *(number + 20 for number in first)]}}
+    assert here.ran == {"m.py": [1, 1]}
+    other.begin("c.py::test")
+    marks.RAN["n.py"][0] = marks.RAN["m.py"][1] = 1
+    other.begin("")
+    here.add(*other.sent())
+    assert here.tests == [*tests, "c.py::test"]
+    assert len(here.seconds) == 41
+    assert here.by_way()["m.py"]["2 true"] == here.by_way()["n.py"]["1 function g"] == [40]
+    assert here.ran == {"m.py": [1, 1], "n.py": [1]}
 
 
 def test_a_forked_process_is_killed_after_its_time():
