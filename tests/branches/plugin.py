@@ -46,13 +46,14 @@ class Measured:
     def begin(self, test: str) -> None:
         """Note what has run since the last call for the test before, and go on with another test."""
         now = time.perf_counter()
-        if self.tests:
-            self.seconds.append(round(now - self._start, 4))
+        runs = len(self.seconds) < len(self.tests)
         for name, states in marks.RAN.items():
             if 1 in states:
-                self._note(name, [*compress(count(), states)])
+                self._note(name, [*compress(count(), states)], runs=runs)
                 states[:] = [0] * len(states)
-        before = self.tests[-1] if self.tests else ""
+        before = self.tests[-1] if runs else ""
+        if runs:
+            self.seconds.append(round(now - self._start, 4))
         for left, part in zip(self._left, ("[", "::"), strict=True):
             if test.partition(part)[0] != before.partition(part)[0]:
                 left.clear()
@@ -60,13 +61,13 @@ class Measured:
             self.tests.append(test)
         self._start = time.perf_counter()
 
-    def _note(self, name: str, ways: list[int]) -> None:
-        """Note the ways of a module that the last test has run."""
+    def _note(self, name: str, ways: list[int], *, runs: bool) -> None:
+        """Note the ways of a module that have run, in the last test if it ran."""
         size = len(marks.WAYS[name])
         own = self.ran.setdefault(name, [0] * size)
         for way in ways:
             own[way] = 1
-        if not self.tests:
+        if not runs:
             return
         number, reached = len(self.tests) - 1, self.reached.setdefault(name, [[] for _ in range(size)])
         of_function, of_file = (
