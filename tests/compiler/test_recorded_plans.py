@@ -5,7 +5,8 @@ Numbers alone do not tell which kernel computed them, and thresholds are measure
 A child process compiles for AVX2 and one thread, so that the plans are the same on every machine. Of host ops, of ops
 beside them and of graphs of other tests, the record has digests of what runs: kernels with their numbers, and their
 memory. The record programs.json has digests of all that a program consists of: the places of its values, the steps and
-their arguments, what a file would keep of it. ``python tests/compiler/test_recorded_plans.py`` writes both anew.
+their arguments, what a file would keep of it; and of all objects behind executables that were called a few times.
+``python tests/compiler/test_recorded_plans.py`` writes both anew.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from helpers.pass_graphs.attended import attention
 from helpers.pass_graphs.planned import SAME, graphs
 from helpers.programs import calls_of
 from helpers.recorded import digest, keep, kept
+from helpers.states import States
 
 import onegraph as og
 from onegraph.capi.settings import has_avx2
@@ -58,6 +60,7 @@ SETTINGS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "ONEGRAPH_CACH
 RANDOM = 60  # random graphs
 OPEN_SIZES = 17, 18, 30, 1, 200  # of the dim that is open
 PROGRAMS = {}  # the lines of programs by name, as they are collected
+STATES = {}  # those of executables that were called, with all objects behind them
 NEAR = 4  # graphs beside one of a host op
 PEAKS = Peaks(1, 2e9, {"f32": 1e11})
 
@@ -118,7 +121,7 @@ def of_programs():
     for make in CALLED:
         graph, given, *options = make()
         collect(f"called {make.__name__}", called(graph, [given] * 3, **dict(*options)))
-    return {name: digest(lines) for name, lines in PROGRAMS.items()}
+    return {name: digest(lines) for name, lines in (PROGRAMS | STATES).items()}
 
 
 def called(graph, calls, **options):
@@ -126,6 +129,7 @@ def called(graph, calls, **options):
     model = graph.compile(**options)
     for arrays in calls:
         model(*arrays)
+    STATES[f"state {len(STATES)}"] = [*States().lines(model)]
     return model
 
 

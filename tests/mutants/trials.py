@@ -5,6 +5,7 @@ A few quick tests of different files judge first, then further ones, and whole f
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections import defaultdict
@@ -158,6 +159,8 @@ def judged(chosen: list[Candidate], seconds: float) -> list[tuple[Mutant, str]]:
     waiting = [one for one in chosen if one.trials]
     running: list[tuple[Candidate, Trial]] = []
     end = time.monotonic() + seconds
+    gc.collect()
+    gc.freeze()  # so that no collection in a process of a trial copies what this one knows
     while (waiting or running) and time.monotonic() < end:
         while waiting and len(running) < JOBS:
             one = waiting.pop(0)
