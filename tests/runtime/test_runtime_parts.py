@@ -38,6 +38,7 @@ from onegraph.runtime import (
     open_programs,
     open_steps,
     origin,
+    placing,
     plan,
     profile,
     program_cache,
@@ -46,6 +47,7 @@ from onegraph.runtime import (
     repeat,
     sized_program,
     subprograms,
+    warm_start,
 )
 from onegraph.runtime import compiled_program as compiled_module
 from onegraph.runtime import program as program_module
@@ -2259,3 +2261,77 @@ def test_a_process_knows_when_it_has_started(monkeypatch):
     monkeypatch.setattr(digests, "time", times)
     monkeypatch.setattr(digests.os, "sysconf", {"SC_CLK_TCK": 100}.get)
     assert digests._started() == 4900.0
+
+
+def laid(shape, strides=None, constant=None, offset=0, number=1, name="a"):
+    return Value(number, og.f32, shape, dense_of(shape) if strides is None else strides, number, name, constant, offset)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "inside"),
+    [
+        ((1, 4), (4, 1), 0, True),
+        ((1, 4), (4, 1), 5, False),
+        ((0, 4), (4, 1), 50, True),
+        ((2, 4), (4, 1), 0, True),
+        ((2, 4), (-4, 1), 4, True),
+        ((2, 4), (-4, 1), 3, False),
+    ],
+)
+def test_views_lie_in_the_memory_of_their_elements(shape, strides, offset, inside):
+    whole = laid((2, 4), number=7)
+    assert placing._lies_inside(laid(shape, strides, offset=offset), whole, {}) is inside
+
+
+THREE, EQUAL_THREE, OTHER_THREE = np.ones(3, np.float32), np.ones(3, np.float32), np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [
+        (None, None, True),
+        (THREE, THREE, True),
+        (THREE, EQUAL_THREE, True),
+        (THREE, OTHER_THREE, False),
+        (THREE, None, False),
+        (None, THREE, False),
+    ],
+)
+def test_values_of_open_sizes_have_the_constants_of_a_program(mine, theirs, same):
+    value, like = laid((3,), constant=mine), laid((3,), constant=theirs, name="b")
+    assert open_program._is_same(value, like) is same
+    assert not open_program._is_same(value._replace(shape=(4,)), like)
+
+
+@pytest.mark.parametrize(
+    ("stated", "now", "most", "threads"), [(3, 1, 4, 3), (None, 1, 4, 1), (None, 4, 2, 2), ({0: 3}, 5, 2, 2)]
+)
+def test_partitions_of_open_sizes_take_the_threads_of_the_share(stated, now, most, threads):
+    program = SimpleNamespace(options=SimpleNamespace(threads=stated), threads=(now, most))
+    assert open_program.OpenProgram.threads_of_steps(program) == threads
+
+
+@pytest.mark.parametrize("capacity", [0, 3])
+def test_programs_of_a_process_with_a_cache_of_partitions_are_its_own(capacity, monkeypatch):
+    monkeypatch.setattr(warm_start, "RECORDERS", [])
+    monkeypatch.setattr(warm_start, "is_forked", lambda: False)
+    monkeypatch.setattr(warm_start, "HASHES_CONSTANTS", False)
+    monkeypatch.setattr(warm_start, "programs_keep_constants", lambda: True)
+    monkeypatch.setattr(warm_start, "get_compiled_partition_cache_capacity", lambda: capacity)
+    assert warm_start._is_usable() is (capacity == 0)
+
+
+@pytest.mark.parametrize(("stated", "threads"), [(None, None), (3, 3), ({0: 3}, None)])
+def test_parts_take_the_threads_that_are_stated_for_all(stated, threads):
+    options, made = CompileOptions("fusion", True, "strict", stated, False, False), Mock()
+    made_parts.make_part(made, options, 2, "graph", "shared")
+    made.assert_called_once_with("graph", shared="shared", small=2, **(options._asdict() | {"threads": threads}))
+
+
+def test_a_process_that_names_implementations_may_say_any_bytes(monkeypatch):
+    done = SimpleNamespace(stdout=b"\xff\n", stderr=b"first\n\xff last", returncode=1)
+    monkeypatch.setattr(implementation_names.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(implementation_names.pickle, "dumps", lambda _: b"")
+    program = SimpleNamespace(reports=[], whole_graph=lambda: None)
+    with pytest.raises(og.UnsupportedError, match=r"\\?\ufffd last"):
+        implementation_names.implementation_names(program, "fusion", "strict", False)
