@@ -1,0 +1,60 @@
+"""Lowered graphs of a few steps with named values, which are made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import onegraph as og
+from onegraph.compiler.ir.edit import Edit
+from onegraph.compiler.ir.lowered import Lowered
+from onegraph.compiler.ir.step import Step
+from onegraph.compiler.ir.value import Value, Values, dense_of
+
+
+def step(kind: str, inputs: str, outputs: str, executor: str = "library", **attrs: Any) -> Step:
+    """A step of values whose names are words; ``part`` and fields of its op may be among the attributes."""
+    own = {name: attrs.pop(name) for name in ("edition", "op_kind", "op_attrs") if name in attrs}
+    part = attrs.pop("part", SimpleNamespace(kind=kind, attrs=attrs))
+    op: Any = SimpleNamespace(
+        kind=own.get("op_kind", kind),
+        inputs=(),
+        outputs=(),
+        edition=own.get("edition", ""),
+        attrs=own.get("op_attrs", {}),
+    )
+    ins: Any = tuple(inputs.split())
+    outs: Any = tuple(outputs.split())
+    return Step(0, executor, kind, ins, outs, op, attrs, part=part, whole=False)
+
+
+def lowered(
+    steps: Iterable[Step],
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    dtypes: Mapping[str, og.DataType] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    returned: Iterable[str] = (),
+    roundings: Any = None,
+) -> Lowered:
+    """A graph of these steps; values are of f32 unless ``dtypes`` names another type."""
+    values: dict[Any, Value] = {}
+    for name, shape in shapes.items():
+        dtype, constant = (dtypes or {}).get(name, og.f32), (constants or {}).get(name)
+        array = None if constant is None else np.asarray(constant, dtype.numpy)
+        number: Any = name
+        values[name] = Value(number, dtype, shape, dense_of(shape), number, name, array)
+    graph: Any = SimpleNamespace(outputs={}, _roundings=roundings)
+    numbered = tuple([one._replace(id=place) for place, one in enumerate(steps)])
+    shared: Any = None
+    made = Lowered(graph, Values(values), numbered, shared)
+    vars(made)["returned"] = frozenset(returned)
+    return made
+
+
+def edit(*given: Any, **named: Any) -> Edit:
+    """A change of such a graph."""
+    return Edit(lowered(*given, **named))
