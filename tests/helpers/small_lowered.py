@@ -13,17 +13,27 @@ from onegraph.compiler.ir.edit import Edit
 from onegraph.compiler.ir.lowered import Lowered
 from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Value, Values, dense_of
+from onegraph.opset.editions.registry import BASE, DEFAULT
+from onegraph.opset.schema import Call
+
+
+class SmallOp(SimpleNamespace):
+    """The fields of an op that passes read."""
+
+    __hash__ = object.__hash__
 
 
 def step(kind: str, inputs: str, outputs: str, executor: str = "library", **attrs: Any) -> Step:
     """A step of values whose names are words; ``part`` and fields of its op may be among the attributes."""
     own = {name: attrs.pop(name) for name in ("edition", "op_kind", "op_attrs") if name in attrs}
-    part = attrs.pop("part", SimpleNamespace(kind=kind, attrs=attrs))
-    op: Any = SimpleNamespace(
+    call = Call(BASE[kind], attrs, (), len(outputs.split())) if kind in BASE else None
+    part = attrs.pop("part", SimpleNamespace(kind=kind, attrs=attrs, call=call))
+    op: Any = SmallOp(
         kind=own.get("op_kind", kind),
+        name=kind,
         inputs=(),
         outputs=(),
-        edition=own.get("edition", ""),
+        edition=own.get("edition", DEFAULT),
         attrs=own.get("op_attrs", {}),
     )
     ins: Any = tuple(inputs.split())
