@@ -176,12 +176,24 @@ def test_products_of_two_dequantized_values(steps, read, vnni, monkeypatch):
 MATMUL, TURN = step("MatMul", "n w", "y"), step("StaticTranspose", "n", "t", order=(1, 0))
 
 
-@grouped("steps, returned, dtype, feeds", [
-    ([MATMUL], "", og.f32, True), ([MATMUL, step("Convolution", "n w", "z")], "", og.f32, True), ([], "", og.f32, False),
-    ([MATMUL], "n", og.f32, False), ([MATMUL], "", BF16, False), ([MATMUL, step("Tanh", "n", "z")], "", og.f32, False),
-    ([step("MatMul", "n w", "y", "vectors")], "", og.f32, False), ([TURN, step("MatMul", "t w", "y")], "", og.f32, True),
-    ([TURN, step("Tanh", "t", "y")], "", og.f32, False), ([TURN], "", og.f32, False), ([step("Add", "n w", "y")], "", og.f32, False),
-], key=as_one, label=label)  # fmt: skip
+@grouped(
+    "steps, returned, dtype, feeds",
+    [
+        ([MATMUL], "", og.f32, True),
+        ([MATMUL, step("Convolution", "n w", "z")], "", og.f32, True),
+        ([], "", og.f32, False),
+        ([MATMUL], "n", og.f32, False),
+        ([MATMUL], "", BF16, False),
+        ([MATMUL, step("Tanh", "n", "z")], "", og.f32, False),
+        ([step("MatMul", "n w", "y", "vectors")], "", og.f32, False),
+        ([TURN, step("MatMul", "t w", "y")], "", og.f32, True),
+        ([TURN, step("Tanh", "t", "y")], "", og.f32, False),
+        ([TURN], "", og.f32, False),
+        ([step("Add", "n w", "y")], "", og.f32, False),
+    ],
+    key=as_one,
+    label=label,
+)
 def test_values_that_products_alone_read(steps, returned, dtype, feeds):
     change = edit(steps, dict.fromkeys("nwytz", (3, 3)), dtypes={"n": dtype}, returned=returned.split())
     assert _Moves(change)._feeds_products("n") is feeds
@@ -335,7 +347,7 @@ A, B = step("Dequantize", "a", "da", **ONE), step("Dequantize", "b", "db", **ONE
 SUM, CODED = step("Add", "da db", "s"), step("Quantize", "s", "q", scales=(2.0,), zps=(1,))
 RELU, OF_RELU = step("ReLU", "s", "r"), step("Quantize", "r", "q", scales=(2.0,), zps=(1,))
 FUSED = "the library fuses it with the product before it"
-BOTH = [3, 0.5, 3, 0.5, 0.5, 1, 0, 255]
+BOTH, ONE_PLAIN = [3, 0.5, 3, 0.5, 0.5, 1, 0, 255], [3, 0.5, 0, 1, 0.5, 1, 0, 255]
 
 
 @grouped(
@@ -356,15 +368,15 @@ BOTH = [3, 0.5, 3, 0.5, 0.5, 1, 0, 255]
         ([A, B, SUM, step("Dequantize", "s", "q", scales=(2.0,), zps=(1,))], {}, {}, "", None),
         ([A, B, SUM, CODED], {}, {"q": og.s32}, "", None),
         ([A, B, SUM, CODED], {}, {"q": S8}, "", ("add", "a b", [*BOTH[:6], -128, 127])),
-        ([A, step("Add", "da f", "s"), CODED], {}, {}, "", ("add", "a f", [3, 0.5, 0, 1, *BOTH[4:]])),
+        ([A, step("Add", "da f", "s"), CODED], {}, {}, "", ("add", "a f", ONE_PLAIN)),
         ([step("Add", "f f", "s"), CODED], {}, {}, "", None),
         ([A, step("Add", "da f", "s"), CODED], {}, {"f": BF16}, "", "an operand is neither of 8-bit codes nor of f32"),
         ([A, B, SUM, CODED], {"da": (1, 4), "db": (4, 1)}, {}, "", "both operands are broadcast"),
         ([A, B, SUM, CODED], {"db": (4,)}, {}, "", ("add", "a b", BOTH)),
         ([A, step("MatMul", "f f", "m"), step("Add", "da m", "s"), CODED], {}, {}, "", FUSED),
         ([A, step("BiasAdd", "f f", "m"), step("Add", "da m", "s"), CODED], {}, {}, "", FUSED),
-        ([A, step("Tanh", "f", "m"), step("Add", "da m", "s"), CODED], {}, {}, "", ("add", "a m", [3, 0.5, 0, 1, *BOTH[4:]])),
-        ([A, B, SUM, CODED], {}, {"b": og.s32}, "", ("add", "a db", [3, 0.5, 0, 1, *BOTH[4:]])),
+        ([A, step("Tanh", "f", "m"), step("Add", "da m", "s"), CODED], {}, {}, "", ("add", "a m", ONE_PLAIN)),
+        ([A, B, SUM, CODED], {}, {"b": og.s32}, "", ("add", "a db", ONE_PLAIN)),
     ],
     key=as_one,
     label=label,
@@ -409,13 +421,21 @@ def test_weights_whose_channels_may_lie_last(inputs, attrs, executor, kind, foun
     assert _are_weights("w", [step(kind, inputs, "y", executor, **attrs)]) is found
 
 
-@grouped("kind, executor, shape, source, target, constant, found", [
-    ("TypeCast", "library", (8, 4, 3, 3), og.f32, BF16, None, True), ("TypeCast", "copy", (8, 4, 3, 3), og.f32, BF16, None, False),
-    ("Reorder", "library", (8, 4, 3, 3), og.f32, BF16, None, False), ("TypeCast", "library", (8, 4, 1, 1), og.f32, BF16, None, False),
-    ("TypeCast", "library", (8, 4, 1, 2), og.f32, BF16, None, True), ("TypeCast", "library", (8, 4), og.f32, BF16, None, False),
-    ("TypeCast", "library", (8, 4, 3), og.f32, og.f16, None, False), ("TypeCast", "library", (8, 4, 3), og.f16, BF16, None, False),
-    ("TypeCast", "library", (8, 4, 3), og.f32, BF16, 1.0, False),
-], key=as_one)  # fmt: skip
+@grouped(
+    "kind, executor, shape, source, target, constant, found",
+    [
+        ("TypeCast", "library", (8, 4, 3, 3), og.f32, BF16, None, True),
+        ("TypeCast", "copy", (8, 4, 3, 3), og.f32, BF16, None, False),
+        ("Reorder", "library", (8, 4, 3, 3), og.f32, BF16, None, False),
+        ("TypeCast", "library", (8, 4, 1, 1), og.f32, BF16, None, False),
+        ("TypeCast", "library", (8, 4, 1, 2), og.f32, BF16, None, True),
+        ("TypeCast", "library", (8, 4), og.f32, BF16, None, False),
+        ("TypeCast", "library", (8, 4, 3), og.f32, og.f16, None, False),
+        ("TypeCast", "library", (8, 4, 3), og.f16, BF16, None, False),
+        ("TypeCast", "library", (8, 4, 3), og.f32, BF16, 1.0, False),
+    ],
+    key=as_one,
+)
 def test_casts_of_weights_with_several_places(kind, executor, shape, source, target, constant, found):
     fixed = {} if constant is None else {"x": np.ones(shape)}
     one = step(kind, "x", "y", executor)
