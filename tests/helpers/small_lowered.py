@@ -11,6 +11,7 @@ import numpy as np
 import onegraph as og
 from onegraph.compiler.ir.edit import Edit
 from onegraph.compiler.ir.lowered import Lowered
+from onegraph.compiler.ir.part import Part
 from onegraph.compiler.ir.step import Step
 from onegraph.compiler.ir.value import Value, Values, dense_of
 from onegraph.opset.editions.registry import BASE, DEFAULT
@@ -41,6 +42,15 @@ def step(kind: str, inputs: str, outputs: str, executor: str = "library", **attr
     return Step(0, executor, kind, ins, outs, op, attrs, part=part, whole=False)
 
 
+def _numbered(one: Step, place: int, values: Mapping[Any, Value]) -> Step:
+    """A step with its number, and a part with the types of its values."""
+    part = one.part
+    if part is not None and one.kind in BASE and {*one.inputs, *one.outputs} <= values.keys():
+        ins, outs = (tuple([values[number].type for number in ends]) for ends in (one.inputs, one.outputs))
+        part = Part(one.kind, part.attrs, (), ins, outs)
+    return one._replace(id=place, part=part)
+
+
 def lowered(
     steps: Iterable[Step],
     shapes: Mapping[str, tuple[int, ...]],
@@ -58,7 +68,7 @@ def lowered(
         number: Any = name
         values[name] = Value(number, dtype, shape, dense_of(shape), number, name, array)
     graph: Any = SimpleNamespace(outputs={}, _roundings=roundings)
-    numbered = tuple([one._replace(id=place) for place, one in enumerate(steps)])
+    numbered = tuple([_numbered(one, place, values) for place, one in enumerate(steps)])
     shared: Any = None
     made = Lowered(graph, Values(values), numbered, shared)
     vars(made)["returned"] = frozenset(returned)
