@@ -67,6 +67,9 @@ OIX = {"x": (4, 56, 56, 64), "w": (64, 64, 3, 3), "y": (4, 56, 56, 64)}
         ("Convolution", {}, {"shapes": {"y": (4, 56, 56, 60)}}, None),
         ("Convolution", {}, {"decodes": "x w"}, None),
         ("Convolution", {}, {"decodes": "w"}, (4, 28, 28, 64, 64, 1, 1)),
+        ("Convolution", {}, {"decodes": "x w", "by": "Tanh"}, (4, 28, 28, 64, 64, 1, 1)),
+        ("Convolution", {}, {"decodes": "x w", "by": "TypeCast"}, (4, 28, 28, 64, 64, 1, 1)),
+        ("Convolution", {}, {"decodes": "x w", "moved": True}, None),
         ("Convolution", {}, {"fixed": "x"}, None),
         ("Convolution", {}, {"fixed": "w"}, (4, 28, 28, 64, 64, 1, 1)),
     ],
@@ -75,8 +78,12 @@ OIX = {"x": (4, 56, 56, 64), "w": (64, 64, 3, 3), "y": (4, 56, 56, 64)}
 )
 def test_convolutions_that_transforms_compute(kind, attrs, given, found):
     attrs = {**WINDOW, "groups": 1, "data_format": "NXC", "weights_format": "XIO", **attrs}
-    shapes = {**IMAGE, **given.get("shapes", {})}
-    makers = [step("Dequantize", "codes", name) for name in given.get("decodes", "").split()]
+    shapes = {**IMAGE, "x0": IMAGE["x"], "w0": IMAGE["w"], **given.get("shapes", {})}
+    decoded = [*given.get("decodes", "").split()]
+    makers = [
+        step(given.get("by", "Dequantize"), "codes", f"{name}0" if "moved" in given else name) for name in decoded
+    ]
+    makers += [step("TypeCast", f"{name}0", name) for name in decoded if "moved" in given]
     fixed = {name: np.broadcast_to(np.float32(0), shapes[name]) for name in given.get("fixed", "").split()}
     change = edit([*makers, step(kind, "x w", "y", **attrs)], shapes, dtypes=given.get("dtypes"), constants=fixed)
     options = Options(reproducible=given.get("reproducible", False))
@@ -270,6 +277,7 @@ def test_gradients_between_casts_are_computed_in_16_bits(first, second, last, re
     product._edit, product._values, product._step = change, change.values, one
     assert product._in_own_type() == ((("a", "b"), "r") if narrow else (("x", "d"), "g"))
     assert {change.graph.steps[number].kind for number in change._spare} == ({"TypeCast"} if narrow else set())
+    assert change._instead == ({3: ()} if narrow else {})
 
 
 # Convolutions in panels -----------------------------------------------------------------------------------------------
@@ -304,6 +312,8 @@ def test_convolutions_of_constant_weights_in_panels(attrs, given, is_made, monke
         wanted = {"transposed": kind == "ConvTranspose", "groups": groups, "bias": False, "slope": 1.0}
         assert made.attrs == {**wanted, "windows": (3, 1, 1, 1) * 2}
         assert (made.inputs[0], made.outputs, made.executor) == ("x", ("y",), "panel convolution")
+        said = panel_convolutions._made(change, change.graph.steps[0]._replace(note="said"))
+        assert (made.note, said.note) == (panel_convolutions.FOR_WINDOWS, f"said; {panel_convolutions.FOR_WINDOWS}")
 
 
 # Products of vectors --------------------------------------------------------------------------------------------------
@@ -477,6 +487,7 @@ ADDED = {"axis": 1, "reduction": "add"}
         ({}, {}, {"returned": ["d"]}, False),
         ({}, {}, {"shapes": {"d": (ROWS, 1023)}}, False),
         ({}, {}, {"dtypes": {"d": BF16}}, False),
+        ({}, {}, {"dtypes": {"d": BF16}, "shapes": {name: (2 * ROWS, one[1]) for name, one in LABELS.items()}}, False),
         ({}, {}, {"shapes": {"updates": (ROWS, 2)}}, False),
         ({}, {}, {"shapes": {"updates": (1, 1)}}, False),
         ({}, {}, {"number": 1}, False),
