@@ -168,6 +168,7 @@ def test_a_kernel_computes_few_steps_behind_a_product():
     steps += [step("Add", f"{first} one", second) for first, second in pairwise(places)]
     change = edit(steps, {**SHAPES, **dict.fromkeys(places, (2, 4))})
     assert len(code_tails.tail_of(change, change.graph.steps[0], set()).names) == MOST_STEPS
+    assert code_tails.tail_of(edit([PRODUCT, ADD], SHAPES), PRODUCT, set()).names == ("add",)
 
 
 # Steps that compute each row from the same row ------------------------------------------------------------------------
@@ -366,13 +367,17 @@ def test_ports_whose_rows_are_independent(kind, attrs, shapes, ports):
         ([step("MatMul", "x w", "y"), step("ReLU", "w", "v")], "", ("x y", 6)),
         ([step("ReLU", "x", "y")], "x", None),
         ([step("ReLU", "x", "y"), step("StaticReshape", "y", "f")], "", ("f x y", 3)),
+        ([step("Add", "x y", "z")], "y", None),
+        ([step("Add", "x y", "z")], "", ("x y z", 6)),
+        ([step("MatMul", "x w", "y"), step("Add", "y w", "z")], "", ("x y z", 6)),
+        ([step("MatMul", "x s", "y"), step("Add", "y s", "z")], "", None),
         ([step("MatMul", "x w", "y"), step("Add", "y x", "z")], "", ("x y z", 6)),
     ],
     key=as_one,
     label=label,
 )
 def test_partitions_are_divided_along_their_rows(steps, fixed, parts):
-    shapes = {**dict.fromkeys("xyz", (6, 4)), "w": (4, 4), "v": (4, 4), "b": (4,), "f": (3, 8)}
+    shapes = {**dict.fromkeys("xyz", (6, 4)), "w": (4, 4), "v": (4, 4), "b": (4,), "f": (3, 8), "s": (6, 4)}
     graph = lowered(steps, shapes, constants={name: np.ones(shapes[name]) for name in fixed})
     found = independent_rows.independent_parts(graph.steps, graph.values)
     if fixed == "x":  # nothing but constants

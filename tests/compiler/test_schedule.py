@@ -94,6 +94,9 @@ def test_equal_kernels_are_compiled_once(kernels):
         given.add_kernel(name, inputs, outputs, 0, numbers)
     assert [one.compiled for one in given.steps] == [f"kernel {number}" for number in (1, 1, 2, 3, 4, 5, 6, 7)]
     assert given.steps[0].in_place == ()
+    large = value(8, (SMALL_BYTES,))
+    given.add_kernel("a", [large], [large], 0)
+    assert (given.steps[-1].is_quick, given.steps[0].is_quick) == (False, True)
     assert not given.steps[0].rows
 
 
