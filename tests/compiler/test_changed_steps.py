@@ -271,9 +271,24 @@ def options_of_attention():
 
 
 CASES = (
-    late_casts, moved_codes, unsigned, scaled_channels, repeated, slopes, scaled_norm, labels, codes_of_keys, plain_attention, turned_keys,
-    factors_of_a_run, shared_heads, heads_of_groups, rows_of_several_heads, results_in_another_order, options_of_attention,
-)  # fmt: skip
+    late_casts,
+    moved_codes,
+    unsigned,
+    scaled_channels,
+    repeated,
+    slopes,
+    scaled_norm,
+    labels,
+    codes_of_keys,
+    plain_attention,
+    turned_keys,
+    factors_of_a_run,
+    shared_heads,
+    heads_of_groups,
+    rows_of_several_heads,
+    results_in_another_order,
+    options_of_attention,
+)
 
 # What each case becomes.
 WANTED = {
