@@ -14,9 +14,15 @@ from onegraph.compiler.passes import (
     label_gradients,
     open_steps,
     unsigned_codes,
+    vector_products,
+    window_products,
+)
+from onegraph.compiler.passes import (
+    rows_as_images as images,
 )
 from onegraph.compiler.passes.slope_gradients import slope_steps
-from onegraph.ir.op import Op
+from onegraph.faults.depthwise import SLOW_ROWS
+from onegraph.ir.op import LogicalTensor, Op
 from onegraph.opset.editions.registry import HOST
 
 BF16, U8, S8 = og.bf16, og.u8, og.s8
@@ -34,7 +40,8 @@ def text(one, change):
 
 def page(steps):
     """The texts of steps, in lines that are not too long."""
-    named_once = [one.replace(f"[{changing_attention.FEW}]", "[few]") for one in steps]
+    named_once = [one.replace(changing_attention.FEW, "few") for one in steps]
+    named_once = [one.replace(window_products.NOTE, "windows").replace(SLOW_ROWS.told, "rows") for one in named_once]
     return "\n".join(textwrap.fill(one, 110, subsequent_indent="  ", break_long_words=False) for one in named_once)
 
 
@@ -270,6 +277,111 @@ def options_of_attention():
     return [f"{change.is_changed}"]
 
 
+ROW = {"strides": (1,), "pads_begin": (2,), "pads_end": (3,), "dilations": (1,)}
+
+
+def rows_as_images():
+    attrs = {**ROW, "groups": 8, "data_format": "NXC", "weights_format": "XIO"}
+    steps = [
+        step("Convolution", "x w b", "c", **attrs)._replace(note="conv"),
+        step("Add", "c z", "a"),
+        step("ReLU", "a", "y"),
+    ]
+    shapes = {**dict.fromkeys("xcazy", (2, 16, 8)), "w": (6, 1, 8), "b": (8,)}
+    found = changed("rows_as_images", steps, shapes, constants={"w": np.ones((6, 1, 8))})
+    wide = {**attrs, "dilations": (2,), "weights_format": "OIX", "data_format": "NCX"}
+    steps = [step("Convolution", "x w", "c", **wide), step("Tanh", "c", "t"), step("Convolution", "x w", "d", **wide)]
+    shapes = {"x": (2, 8, 16), "w": (8, 1, 6), **dict.fromkeys("ctd", (2, 8, 11))}
+    found += ["", *changed("rows_as_images", steps, shapes)]
+    gradient = step("ConvolutionBackwardWeights", "x c", "g", weights_shape=(6, 1, 8), **attrs)
+    found += ["", *changed("rows_as_images", [gradient], {**dict.fromkeys("xc", (2, 16, 8)), "g": (6, 1, 8)})]
+    steps = [step("Dequantize", "q", "x", scales=(0.5,)), step("Convolution", "x w", "c", **attrs)]
+    return [
+        *found,
+        "",
+        *changed("rows_as_images", steps, {**dict.fromkeys("qxc", (2, 16, 8)), "w": (6, 1, 8)}, dtypes={"q": U8}),
+    ]
+
+
+def windows_as_rows():
+    window = {"pads_begin": (1, 0), "pads_end": (1, 0), "dilations": (1, 1), "data_format": "NXC"}
+    shapes = {"x": (1, 9, 9, 64), "d": (1, 5, 4, 64), "g": (3, 3, 64, 64), "r": (3, 3, 64, 64)}
+    found = []
+    for kind, ends, formats in (
+        ("ConvolutionBackwardWeights", "x d", "XIO OIX"),
+        ("ConvTransposeBackwardWeights", "d x", "XOI IOX"),
+    ):
+        for weights_format in formats.split():
+            size = (3, 3, 64, 64) if weights_format[0] == "X" else (64, 64, 3, 3)
+            one = step(kind, ends, "g", strides=(2, 2), weights_format=weights_format, weights_shape=size, **window)
+            found += [*changed("window_products", [one], {**shapes, "g": size, "d": (1, 4, 4, 64)}), ""]
+    single = {"strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "dilations": (1, 1), "data_format": "NXC"}
+    for kind in ("Convolution", "ConvolutionBackwardData"):
+        for weights_format, size in (("XIO", (1, 1, 128, 256)), ("OIX", (256, 128, 1, 1))):
+            wide, narrow = (2, 16, 16, 128), (2, 16, 16, 256)
+            ends = (wide, narrow) if kind == "Convolution" else (narrow, wide)
+            shapes = {"x": ends[0], "w": size, "y": ends[1]}
+            one = step(kind, "x w", "y", weights_format=weights_format, **single)
+            found += [*changed("window_products", [one], shapes), ""]
+    one = step("ConvolutionBackwardWeights", "x d", "g", weights_format="XIO", weights_shape=(1, 1, 128, 256), **single)
+    return [
+        *found,
+        *changed("window_products", [one], {"x": (1, 4, 4, 128), "d": (1, 4, 4, 256), "g": (1, 1, 128, 256)}),
+    ]
+
+
+def chosen_matrices():
+    tensors = [
+        LogicalTensor(name, dtype, shape, None, name)
+        for name, dtype, shape in (("m", og.f32, (5, 8, 6)), ("at", og.s64, (2,)), ("o", og.f32, (2, 8, 6)))
+    ]
+    gather = step("Gather", "m at", "o", "reference")._replace(
+        op=Op(0, "Gather", tuple(tensors[:2]), tuple(tensors[2:]), {"axis": 0}, "op", HOST)
+    )
+    steps = [gather, step("MatMul", "x o", "y", transpose_b=True)]
+    shapes = {
+        "m": (5, 8, 6),
+        "at": (2,),
+        "o": (2, 8, 6),
+        "x": (2, 1, 6),
+        "y": (2, 1, 8),
+        "c": (2, 6, 1),
+        "t": (2, 6, 8),
+        "z": (2, 8, 1),
+    }
+    found = changed("chosen_products", steps, shapes, returned="y")
+    found += changed("chosen_products", [gather, step("MatMul", "o c", "z")], shapes, returned="z")
+    turned = [gather, step("StaticTranspose", "o", "t", order=(0, 2, 1)), step("MatMul", "x t", "y")]
+    return [
+        *found,
+        *changed("chosen_products", turned, shapes, returned="y"),
+        *changed("chosen_products", turned, shapes, returned="yo"),
+    ]
+
+
+def rows_of_a_matrix():
+    steps = [
+        step("MatMul", "x w", "y"),
+        step("Add", "y z", "s"),
+        step("MatMul", "x v", "u", transpose_b=True),
+        step("Add", "u s", "t"),
+    ]
+    steps += [step("MatMul", "x v b", "o")._replace(note="own"), step("Add", "o z", "p")]
+    shapes = {**dict.fromkeys("xyzsutop", (2, 2048)), "w": (2048, 2048), "v": (2048, 2048), "b": (2048,)}
+    return changed("vector_products", steps, shapes)
+
+
+def channels_last():
+    steps = [step("TypeCast", "x", "w"), step("Convolution", "s w", "y", weights_format="OIX")]
+    shapes = {"x": (8, 4, 3, 3), "w": (8, 4, 3, 3), "s": (1, 4, 9, 9), "y": (1, 8, 7, 7), "q": (8, 4, 3, 3)}
+    change = edit(steps, shapes, dtypes={"w": BF16, "s": BF16, "y": BF16})
+    RUN["weight_layouts"](change, Options())
+    found = [*[text(one, change) for one in change.steps()], f"{change.values['w'].strides}"]
+    found += changed("weight_layouts", steps, shapes, dtypes={"w": BF16}, returned="w")
+    coded = [step("Dequantize", "q", "x", scales=(0.5,)), *steps]
+    return [*found, *changed("weight_layouts", coded, shapes, dtypes={"w": BF16, "q": S8})]
+
+
 CASES = (
     late_casts,
     moved_codes,
@@ -288,6 +400,11 @@ CASES = (
     rows_of_several_heads,
     results_in_another_order,
     options_of_attention,
+    rows_as_images,
+    windows_as_rows,
+    chosen_matrices,
+    rows_of_a_matrix,
+    channels_last,
 )
 
 # What each case becomes.
@@ -440,10 +557,131 @@ attention StaticReshape: <q (query): f32 1x4x8x16> k v -> y {'scale': 1.0, 'plai
     "options_of_attention": """\
 False
 """,
+    "rows_as_images": """\
+view Wildcard: x -> <x (image): f32 2x1x16x8>
+library Convolution: <x (image): f32 2x1x16x8> <w (image): f32 1x6x1x8 = [1.0]> b -> <c (image): f32 2x1x16x8>
+  {'strides': (1, 1), 'pads_begin': (0, 2), 'pads_end': (0, 3), 'dilations': (1, 1), 'groups': 8,
+  'data_format': 'NXC', 'weights_format': 'XIO'} [conv; as an image: rows]
+view Wildcard: z -> <z (image): f32 2x1x16x8>
+library Add: <c (image): f32 2x1x16x8> <z (image): f32 2x1x16x8> -> <a (image): f32 2x1x16x8> [as an image:
+  rows]
+library ReLU: <a (image): f32 2x1x16x8> -> <y (image): f32 2x1x16x8> [as an image: rows]
+view Wildcard: <y (image): f32 2x1x16x8> -> y
+
+view Wildcard: x -> <x (image): f32 2x8x16x1>
+view Wildcard: w -> <w (image): f32 8x1x6x1>
+library Convolution: <x (image): f32 2x8x16x1> <w (image): f32 8x1x6x1> -> <c (image): f32 2x8x11x1>
+  {'strides': (1, 1), 'pads_begin': (2, 0), 'pads_end': (3, 0), 'dilations': (2, 1), 'groups': 8,
+  'data_format': 'NCX', 'weights_format': 'OIX'} [as an image: rows]
+library Tanh: <c (image): f32 2x8x11x1> -> <t (image): f32 2x8x11x1> [as an image: rows]
+view Wildcard: <t (image): f32 2x8x11x1> -> t
+library Convolution: <x (image): f32 2x8x16x1> <w (image): f32 8x1x6x1> -> <d (image): f32 2x8x11x1>
+  {'strides': (1, 1), 'pads_begin': (2, 0), 'pads_end': (3, 0), 'dilations': (2, 1), 'groups': 8,
+  'data_format': 'NCX', 'weights_format': 'OIX'} [as an image: rows]
+view Wildcard: <d (image): f32 2x8x11x1> -> d
+
+view Wildcard: x -> <x (image): f32 2x16x1x8>
+view Wildcard: c -> <c (image): f32 2x16x1x8>
+library ConvolutionBackwardWeights: <x (image): f32 2x16x1x8> <c (image): f32 2x16x1x8> -> <g (image): f32
+  6x1x1x8> {'weights_shape': (6, 1, 1, 8), 'strides': (1, 1), 'pads_begin': (2, 0), 'pads_end': (3, 0),
+  'dilations': (1, 1), 'groups': 8, 'data_format': 'NXC', 'weights_format': 'XIO'} [as an image: rows]
+view Wildcard: <g (image): f32 6x1x1x8> -> g
+
+library Dequantize: q -> x {'scales': (0.5,)}
+library Convolution: x w -> c {'strides': (1,), 'pads_begin': (2,), 'pads_end': (3,), 'dilations': (1,),
+  'groups': 8, 'data_format': 'NXC', 'weights_format': 'XIO'}
+""",
+    "windows_as_rows": """\
+windows ConvolutionBackwardWeights: x -> <x (windows): f32 16x576> {'places': (4, 4), 'kernel': (3, 3),
+  'strides': (2, 2), 'dilations': (1, 1), 'pads_begin': (1, 0)}
+library StaticReshape: d -> <d (matrix): f32 16x64> {'shape': (16, 64)} [windows]
+library MatMul: <x (windows): f32 16x576> <d (matrix): f32 16x64> -> <g (matrix): f32 576x64> {'transpose_a':
+  True} [windows] of ConvolutionBackwardWeights
+library StaticReshape: <g (matrix): f32 576x64> -> g {'shape': (3, 3, 64, 64)} [windows]
+
+windows ConvolutionBackwardWeights: x -> <x (windows): f32 16x576> {'places': (4, 4), 'kernel': (3, 3),
+  'strides': (2, 2), 'dilations': (1, 1), 'pads_begin': (1, 0), 'channels_first': True}
+library StaticReshape: d -> <d (matrix): f32 16x64> {'shape': (16, 64)} [windows]
+library MatMul: <d (matrix): f32 16x64> <x (windows): f32 16x576> -> <g (matrix): f32 64x576> {'transpose_a':
+  True} [windows] of ConvolutionBackwardWeights
+library StaticReshape: <g (matrix): f32 64x576> -> g {'shape': (64, 64, 3, 3)} [windows]
+
+windows ConvTransposeBackwardWeights: x -> <x (windows): f32 16x576> {'places': (4, 4), 'kernel': (3, 3),
+  'strides': (2, 2), 'dilations': (1, 1), 'pads_begin': (1, 0)}
+library StaticReshape: d -> <d (matrix): f32 16x64> {'shape': (16, 64)} [windows]
+library MatMul: <x (windows): f32 16x576> <d (matrix): f32 16x64> -> <g (matrix): f32 576x64> {'transpose_a':
+  True} [windows] of ConvTransposeBackwardWeights
+library StaticReshape: <g (matrix): f32 576x64> -> g {'shape': (3, 3, 64, 64)} [windows]
+
+windows ConvTransposeBackwardWeights: x -> <x (windows): f32 16x576> {'places': (4, 4), 'kernel': (3, 3),
+  'strides': (2, 2), 'dilations': (1, 1), 'pads_begin': (1, 0), 'channels_first': True}
+library StaticReshape: d -> <d (matrix): f32 16x64> {'shape': (16, 64)} [windows]
+library MatMul: <d (matrix): f32 16x64> <x (windows): f32 16x576> -> <g (matrix): f32 64x576> {'transpose_a':
+  True} [windows] of ConvTransposeBackwardWeights
+library StaticReshape: <g (matrix): f32 64x576> -> g {'shape': (64, 64, 3, 3)} [windows]
+
+library StaticReshape: x -> <x (matrix): f32 512x128> {'shape': (512, 128)} [windows]
+library StaticReshape: w -> <w (matrix): f32 128x256> {'shape': (128, 256)} [windows]
+library MatMul: <x (matrix): f32 512x128> <w (matrix): f32 128x256> -> <y (matrix): f32 512x256> [windows]
+library StaticReshape: <y (matrix): f32 512x256> -> y {'shape': (2, 16, 16, 256)} [windows]
+
+library StaticReshape: x -> <x (matrix): f32 512x128> {'shape': (512, 128)} [windows]
+library StaticReshape: w -> <w (matrix): f32 256x128> {'shape': (256, 128)} [windows]
+library MatMul: <x (matrix): f32 512x128> <w (matrix): f32 256x128> -> <y (matrix): f32 512x256>
+  {'transpose_b': True} [windows]
+library StaticReshape: <y (matrix): f32 512x256> -> y {'shape': (2, 16, 16, 256)} [windows]
+
+library StaticReshape: x -> <x (matrix): f32 512x256> {'shape': (512, 256)} [windows]
+library StaticReshape: w -> <w (matrix): f32 128x256> {'shape': (128, 256)} [windows]
+library MatMul: <x (matrix): f32 512x256> <w (matrix): f32 128x256> -> <y (matrix): f32 512x128>
+  {'transpose_b': True} [windows]
+library StaticReshape: <y (matrix): f32 512x128> -> y {'shape': (2, 16, 16, 128)} [windows]
+
+library StaticReshape: x -> <x (matrix): f32 512x256> {'shape': (512, 256)} [windows]
+library StaticReshape: w -> <w (matrix): f32 256x128> {'shape': (256, 128)} [windows]
+library MatMul: <x (matrix): f32 512x256> <w (matrix): f32 256x128> -> <y (matrix): f32 512x128> [windows]
+library StaticReshape: <y (matrix): f32 512x128> -> y {'shape': (2, 16, 16, 128)} [windows]
+
+library StaticReshape: x -> <x (matrix): f32 16x128> {'shape': (16, 128)} [windows]
+library StaticReshape: d -> <d (matrix): f32 16x256> {'shape': (16, 256)} [windows]
+library MatMul: <x (matrix): f32 16x128> <d (matrix): f32 16x256> -> <g (matrix): f32 128x256> {'transpose_a':
+  True} [windows] of ConvolutionBackwardWeights
+library StaticReshape: <g (matrix): f32 128x256> -> g {'shape': (1, 1, 128, 256)} [windows]
+""",
+    "chosen_matrices": """\
+packed experts MatMul: x at m -> y {'coding': 'f32', 'experts': 5, 'turned': True, 'strict': True} [by
+  onegraph: the rows that name a matrix are multiplied together, and no matrix is copied]
+packed experts MatMul: c at m -> z {'coding': 'f32', 'experts': 5, 'turned': True, 'strict': True} [by
+  onegraph: the rows that name a matrix are multiplied together, and no matrix is copied]
+packed experts MatMul: x at m -> y {'coding': 'f32', 'experts': 5, 'turned': True, 'strict': True} [by
+  onegraph: the rows that name a matrix are multiplied together, and no matrix is copied]
+reference Gather: m at -> o
+packed experts MatMul: x at m -> y {'coding': 'f32', 'experts': 5, 'turned': True, 'strict': True} [by
+  onegraph: the rows that name a matrix are multiplied together, and no matrix is copied]
+""",
+    "rows_of_a_matrix": """\
+vectors MatMul: x w z -> s of MatMul Add
+vectors MatMul: x v s -> t {'transpose_b': True} of MatMul Add
+vectors MatMul: x v b -> o [own]
+library Add: o z -> p
+""",
+    "channels_last": """\
+copy TypeCast: x -> w [with the channels last, from where a convolution copies weights fastest]
+library Convolution: s w -> y {'weights_format': 'OIX'}
+(4, 1, 96, 32)
+library TypeCast: x -> w
+library Convolution: s w -> y {'weights_format': 'OIX'}
+library Dequantize: q -> x {'scales': (0.5,)}
+library TypeCast: x -> w
+library Convolution: s w -> y {'weights_format': 'OIX'}
+""",
 }
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_steps_become_these(case, monkeypatch):
     monkeypatch.setattr(unsigned_codes, "has_vnni", lambda: True)
+    monkeypatch.setattr(vector_products, "core_cache", lambda: 0)
+    for module in (images, vector_products):
+        monkeypatch.setattr(module, "VERSION", (3, 2))
     assert page(case()) == WANTED[case.__name__].rstrip("\n")

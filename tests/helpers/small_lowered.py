@@ -69,7 +69,9 @@ def lowered(
         values[name] = Value(number, dtype, shape, dense_of(shape), number, name, array)
     graph: Any = SimpleNamespace(outputs={}, _roundings=roundings)
     numbered = tuple([_numbered(one, place, values) for place, one in enumerate(steps)])
-    shared: Any = SimpleNamespace(partitions=SimpleNamespace(rounds=False))
+    shared: Any = SimpleNamespace(
+        partitions=SimpleNamespace(rounds=False), key=lambda array: b"key", once=lambda key, make: make()
+    )
     made = Lowered(graph, Values(values), numbered, shared)
     vars(made)["returned"] = frozenset(returned)
     return made
