@@ -237,7 +237,8 @@ def heads_of_groups():
     shapes |= {"y": (1, 2, 2, 8, 16), "o": (1, 4, 8, 16), "mask": (8, 64), "m": (1, 2, 2, 8, 64)}
     before = step("StaticReshape", "o", "q")
     masked = [FIRST._replace(outputs=("m",)), step("Add", "m mask", "s")]
-    return [*attention([FIRST, SHARES, LAST], shapes), *attention([before, *masked, SHARES, LAST], shapes)]
+    found = [*attention([FIRST, SHARES, LAST], shapes), *attention([before, *masked, SHARES, LAST], shapes)]
+    return [*found, *attention([before, *masked, SHARES, LAST], {**shapes, "mask": (2, 2, 8, 64)})]
 
 
 def rows_of_several_heads():
@@ -534,6 +535,12 @@ library StaticReshape: k -> <k (heads): f32 1x2x64x16> {'shape': (1, 2, 64, 16)}
 library StaticReshape: v -> <v (heads): f32 1x2x64x16> {'shape': (1, 2, 64, 16)}
 attention MatMul: o <k (heads): f32 1x2x64x16> <v (heads): f32 1x2x64x16> mask -> <y (heads): f32 1x4x8x16>
   {'scale': 1.0, 'masked': True, 'plain': True} [few] of MatMul Add SoftMax MatMul
+library StaticReshape: <y (heads): f32 1x4x8x16> -> y {'shape': (1, 2, 2, 8, 16)}
+library StaticReshape: k -> <k (heads): f32 1x2x64x16> {'shape': (1, 2, 64, 16)}
+library StaticReshape: v -> <v (heads): f32 1x2x64x16> {'shape': (1, 2, 64, 16)}
+library StaticReshape: mask -> <mask (heads): f32 1x4x8x64> {'shape': (1, 4, 8, 64)}
+attention MatMul: o <k (heads): f32 1x2x64x16> <v (heads): f32 1x2x64x16> <mask (heads): f32 1x4x8x64> -> <y
+  (heads): f32 1x4x8x16> {'scale': 1.0, 'masked': True, 'plain': True} [few] of MatMul Add SoftMax MatMul
 library StaticReshape: <y (heads): f32 1x4x8x16> -> y {'shape': (1, 2, 2, 8, 16)}
 """,
     "rows_of_several_heads": """\

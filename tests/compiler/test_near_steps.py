@@ -11,7 +11,8 @@ from onegraph.compiler.passes.late_casts import _joins
 from onegraph.compiler.passes.moved_codes import _has_one_scale, _Moves
 from onegraph.compiler.passes.rows_as_images import _Images
 from onegraph.compiler.passes.weight_layouts import _are_weights, _is_cast, channels_inside
-from onegraph.opset.editions.registry import HOST
+from onegraph.ir.op import LogicalTensor, Op
+from onegraph.opset.editions.registry import DEFAULT, HOST
 
 S = (1, 2, 3, 4)
 U8, S8, BF16 = og.u8, og.s8, og.bf16
@@ -88,6 +89,53 @@ def test_keys_are_read_as_their_codes(steps, shapes, dtypes, found):
         assert (points.constant.tolist(), points.dtype, points.name) == ([0], og.s32, "zero points")
     else:
         assert made.zeros == zeros
+
+
+def decoded(kind, ends, made="keys", **attrs):
+    """A step that dequantizes, with the tensors of its op."""
+    shapes = {"codes": S, "scales": (1, 2, 1, 1), "zeros": (1, 2, 1, 1)}
+    types = {"codes": U8, "scales": og.f32, "zeros": og.s32}
+    ins = [LogicalTensor(name, types[name], shapes[name], None, name) for name in ends.split()]
+    outs = [LogicalTensor(made, og.f32, S, None, made)]
+    op = Op(0, kind, tuple(ins), tuple(outs), attrs, "decoded", DEFAULT)
+    return step(kind, ends, "keys", **attrs)._replace(op=op)
+
+
+BY_HEAD = {"qtype": "per_channel", "scales": (0.5, 0.25), "zps": (1, 2)}
+GROUPED = {"qtype": "per_group", "axis": 3}
+
+
+@grouped(
+    "maker, dtypes, found",
+    [
+        (decoded("Dequantize", "codes", scales=(0.5,), zps=(3,)), {}, ([0.5], [3], 0)),
+        (decoded("Dequantize", "codes", scales=(0.5,)), {}, ([0.5], [0], 0)),
+        (decoded("Dequantize", "codes", **BY_HEAD, axis=1), {}, ([0.5, 0.25], [1, 2], 1)),
+        (decoded("Dequantize", "codes", **BY_HEAD, axis=-3), {}, ([0.5, 0.25], [1, 2], 1)),
+        (decoded("Dequantize", "codes", scales=(0.5,), axis=2), {}, ([0.5], [0], 0)),
+        (decoded("DynamicDequantize", "codes scales zeros"), {}, ("scales", "zeros", 0)),
+        (decoded("DynamicDequantize", "codes scales"), {}, ("scales", [0], 0)),
+        (decoded("DynamicDequantize", "codes scales zeros", qtype="per_channel", axis=2), {}, ("scales", "zeros", 2)),
+        (decoded("DynamicDequantize", "codes scales", **GROUPED, group_shape=(1, 1, 3, 4)), {}, ("scales", [0], 0)),
+        (decoded("DynamicDequantize", "codes scales", **GROUPED, group_shape=(1, 2, 1, 4)), {}, ("scales", [0], 0)),
+        (decoded("DynamicDequantize", "codes scales", **GROUPED, group_shape=(1, 1, 1, 2)), {}, None),
+        (decoded("DynamicDequantize", "codes scales"), {"scales": BF16}, None),
+        (decoded("Dequantize", "codes", scales=(0.5,)), {"codes": og.s32}, None),
+        (decoded("Dequantize", "codes", made="other", scales=(0.5,)), {}, None),
+        (decoded("Tanh", "codes"), {}, None),
+    ],
+    key=as_one,
+)
+def test_keys_that_are_dequantized_are_read_as_their_codes(maker, dtypes, found):
+    change = edit([maker, step("Tanh", "keys", "wide")._replace(op=maker.op)], KEYS, dtypes={"codes": U8, **dtypes})
+    made = coded_attention._coded(change, "keys")
+    if found is None:
+        assert made is None
+        return
+    scales, zeros, axis = found
+    ends = [number if isinstance(number, str) else change.values[number].constant.tolist() for number in made[1:3]]
+    assert (made.codes, ends, made.axis) == ("codes", [scales, zeros], axis)
+    assert [one.id for one in made.makers] == [0, 1]
 
 
 # Rows as images -------------------------------------------------------------------------------------------------------
