@@ -1,15 +1,29 @@
 """What passes ask of products and convolutions: a form that each takes, and others that differ in one field."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.grouped import grouped
 from helpers.small_lowered import edit, lowered, step
 
 import onegraph as og
+from onegraph.compiler import packed_weights
 from onegraph.compiler.ir.value import dense_of
 from onegraph.compiler.kernels.softmax import MANY
+from onegraph.compiler.lower import lower
 from onegraph.compiler.options import Options
-from onegraph.compiler.passes import channel_scales, panel_convolutions, vector_products
+from onegraph.compiler.passes import (
+    channel_scales,
+    lazy_constants,
+    narrow_groups,
+    normalized_weights,
+    panel_convolutions,
+    product_weights,
+    run_passes,
+    vector_products,
+    winograd,
+)
 from onegraph.compiler.passes.chosen_products import _chosen, _exchanges, _fits
 from onegraph.compiler.passes.label_gradients import LEAST, _scatter_of_labels
 from onegraph.compiler.passes.last_softmax import LONG, _is_taken
@@ -596,3 +610,65 @@ def test_relus_of_normalized_numbers(kind, executor, reads, dtypes, gaps, return
     for name in gaps:
         graph.values[name] = graph.values[name]._replace(strides=(2,))
     assert _is_normalized(relu, graph) is found
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def panels(change, one):
+    return panel_convolutions._made(change, one)
+
+
+def tiles(change, one):
+    return winograd._Transforms(change, Options())._constant_weights(one)
+
+
+def panels_of_tiles(change, one):
+    return winograd._Transforms(change, Options())._panels(one)
+
+
+def skewed(change, one):
+    return product_weights._skewed(change, "w", "rows")
+
+
+def joined(change, one):
+    return narrow_groups._joined(change, one)
+
+
+def repeated(change, one):
+    groups = packed_weights.Groups(32, 16, 2)
+    return packed_weights._repeated(lambda: change.values["w"].constant, groups)
+
+
+@pytest.mark.parametrize(
+    "made", [panels, tiles, panels_of_tiles, skewed, joined, repeated], ids=lambda one: one.__name__
+)
+def test_memory_of_weights_is_given_back_where_others_stand_for_them(made, monkeypatch):
+    given = []
+    for module in (packed_weights, narrow_groups, panel_convolutions, product_weights, winograd):
+        monkeypatch.setattr(module, "give_back", given.extend)
+    monkeypatch.setattr(product_weights, "weights_in", lambda layout, array: array.copy())
+    monkeypatch.setattr(narrow_groups, "GROUPS", SimpleNamespace(of=lambda *_: True))
+    is_grouped = made is joined
+    shapes = {"x": (1, 6, 6, 16), "w": (3, 3, 4 if is_grouped else 16, 16), "y": (1, 4, 4, 16)}
+    shapes |= {"w": (2, 1)} if made is repeated else {}
+    one = step(
+        "Convolution", "x w", "y", groups=4 if is_grouped else 1, data_format="NXC", weights_format="XIO", **ONES
+    )
+    change = edit([one], shapes, constants={"w": np.ones(shapes["w"])})
+    assert made(change, change.graph.steps[0]) is not None
+    assert [array is change.values["w"].constant for array in given] == [True]
+
+
+def test_memory_of_constants_is_given_back_where_others_are_computed(monkeypatch):
+    given = []
+    for module in (lazy_constants, normalized_weights):
+        monkeypatch.setattr(module, "give_back", lambda arrays: given.extend(map(np.shape, arrays)))
+    g = og.Graph()
+    weights = g.static_transpose(g.constant(np.ones((8, 4, 3, 3), np.float32)), order=(2, 3, 1, 0))
+    y = g.convolution(g.input("x", F32, (1, 6, 6, 4)), weights, **{name: [*each] for name, each in ONES.items()})
+    rows = [g.constant(np.full(8, number, np.float32)) for number in (1, 2, 3, 4)]
+    g.output("y", g.batch_norm_inference(y, *rows, epsilon=1e-3))
+    folded = run_passes(lower(g), Options(), ["constants"])
+    assert [one.kind for one in folded.steps] == ["Convolution"]
+    assert given == [(8, 4, 3, 3), (3, 3, 4, 8), *[(8,)] * 4]
