@@ -99,7 +99,8 @@ def tried(fault):
 
 
 def recorded(fault):
-    bounds = sorted(fault.seen.items()), fault.since, fault.mended, sorted(fault.ops), fault.where, fault.severity
+    bounds = [sorted(fault.seen.items()), fault.since, fault.mended, sorted(fault.ops), fault.where, fault.severity]
+    bounds += ["of NaN"] if fault.of_nan else []
     found = {"fault": digest(bounds), **dict(tried(fault))}
     if fault in API:
         return found

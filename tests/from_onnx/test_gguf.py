@@ -49,8 +49,10 @@ def test_numbers_are_those_of_the_file(kind, tmp_path):
     assert (weights.formats(), len(weights), [*weights]) == ({"w": kind}, 1, ["w"])
     found = weights["w"]
     assert (found.name, found.format, found.shape) == ("w", kind, (24, 512))
+    group = 16 if kind in ("Q2_K", "Q3_K", "Q6_K") else 32
     # A code takes 4 or 8 bits, and a scale or zero point those of f32.
-    assert found.nbytes <= {"u4": 1, "s8": 1.25, "u8": 1.25}[found.coding] * 24 * 512
+    nbytes = 24 * 512 * {"u4": 4, "s8": 8, "u8": 8}[found.coding] // 8 + (1 + (kind in MOVED)) * 24 * 512 // group * 4
+    assert (found.group, found.nbytes) == (group, nbytes)
     limit = 1e-6 * np.abs(wanted).max() if kind in MOVED else 0
     np.testing.assert_allclose(found.numbers(), wanted, rtol=0, atol=limit)
 
@@ -93,7 +95,12 @@ def test_plain_tensors_are_arrays(tmp_path):
     for name, wanted in arrays.items():
         np.testing.assert_array_equal(weights[name], wanted)
         assert weights[name].dtype == wanted.dtype
+        assert weights[name].flags.writeable  # a copy of what the file contains
     assert weights["c"].astype(np.float32).tolist() == [[1, 2.5]]
+
+
+def test_a_name_may_be_empty(tmp_path):
+    assert written(tmp_path / "x.gguf", {"": (np.ones(3, np.float32), None)})[""].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["IQ2_XXS", "IQ3_S", "TQ1_0", "MXFP4"])
@@ -137,7 +144,8 @@ def test_bytes_that_a_file_lacks_are_no_numbers(tmp_path):
     place = data.index(b"numbers") + len("numbers") + 8  # behind the types of the value and its elements
     data[place : place + 8] = (1 << 21).to_bytes(8, "little")
     path.write_bytes(data)
-    with pytest.raises(og.FormatError, match=f"to .* of a file of {len(data)}; expected a GGUF file"):
+    told = f"bytes {len(data)} to {len(data) + 4} of a file of {len(data)}; expected a GGUF file"
+    with pytest.raises(og.FormatError, match=told):
         onegraph.gguf.load_weights(path)
 
 
