@@ -10,9 +10,10 @@ from helpers.fault_subjects import fused
 
 import onegraph as og
 from onegraph.faults import slow_fusions
-from onegraph.faults.fusions import int8_convolutions, scales
+from onegraph.faults.fusions import attention, convolution, int8_convolutions, scales
 from onegraph.faults.fusions.quantized_uses import dequantized
 from onegraph.faults.ops.windows import IMAGE, ROW
+from onegraph.opset.schema import Call, TensorType
 
 FEW = 64
 
@@ -133,6 +134,64 @@ def test_a_pair_of_one_tensor_is_slow_unless_it_is_a_swish(name):
     g.output("y", make(g, p, q, g.input("x", "f32", (4, 6))))
     told = f"oneDNN has a reference kernel only for {pair} of one tensor" if pair else ""
     assert slow_fusions._joins_itself(fused(g)) == told
+
+
+# Convolutions behind convolutions -------------------------------------------------------------------------------------
+
+# The format of weights, their shape and groups, and whether the library takes them for single channels.
+SINGLE_CHANNELS = [
+    ("XIO", (3, 3, 1, 1), 1, True),
+    ("XIO", (3, 3, 1, 8), 1, False),
+    ("XIO", (3, 3, 1, 4), 4, True),
+    ("XIO", (3, 3, 1, 8), 4, False),
+    ("XIO", (3, 3, 2, 4), 4, False),
+    ("XIO", (3, 2, 1, 4), 4, False),
+    ("XIO", (2, 3, 1, 4), 4, False),
+    ("XIO", (3, 1, 1), 1, False),
+    ("OIX", (1, 1, 3, 3), 1, True),
+    ("OIX", (4, 1, 3, 3), 4, True),
+    ("OIX", (4, 1, 3, 3), 1, False),
+]
+
+
+@pytest.mark.parametrize(("form", "weights", "groups", "is_single"), SINGLE_CHANNELS)
+def test_single_channels_are_those_of_the_groups_of_a_window_of_3_by_3(form, weights, groups, is_single):
+    axes, (ins, outs) = len(weights) - 2, (weights[-2:] if form == "XIO" else weights[1::-1])
+    window, single = (IMAGE if axes == 2 else ROW), {"weights_format": form, "groups": groups}
+    for between, is_first in product((False, True), repeat=2):
+        g = og.Graph()
+        y = g.input("x", "f32", (1, *(6,) * axes, ins * groups if is_first else 5))
+        other = (*(1,) * axes, *((outs, 5) if is_first else (5, ins * groups)))
+        for shape, attrs in ((weights, single), (other, {}))[:: 1 if is_first else -1]:
+            y = g.op("Convolution", [y, g.input(f"w{len(g.inputs)}", "f32", shape)], {**window, **attrs})
+            y = g.relu(y) if between and len(g.ops) == 1 else y
+        assert convolution.STAGE_OF_SINGLE_CHANNELS.when(fused(g)) is (is_single and between and not is_first)
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(("NXC", "NCX"), repeat=2)])
+def test_formats_of_normalizations_alone_are_foreign(first, second):
+    for kind in ("Convolution", "BatchNormInference"):
+        g = og.Graph()
+        x, w = g.input("x", "f32", (1, 4, 4, 4)), g.input("w", "f32", (1, 1, 4, 4))
+        y = g.op("Convolution", [x, w], {**IMAGE, "data_format": first})
+        ends = [g.input(f"v{place}", "f32", (4,)) for place in range(4)]
+        if kind == "Convolution":
+            g.op(kind, [y, g.input("v", "f32", (1, 1, 4, 4))], {**IMAGE, "data_format": second})
+        else:
+            g.op(kind, [y, *ends], {"epsilon": 1.0, "data_format": second})
+        is_foreign = kind == "BatchNormInference" and first != second
+        assert convolution.FOREIGN_CHANNELS.when(fused(g)) is is_foreign
+
+
+def test_an_unknown_order_of_axes_may_move_the_last_one():
+    g = og.Graph()
+    q, k = (g.input(name, "f32", (2, 4, 5, 8)) for name in "qk")
+    mixed = g.matmul(g.softmax(g.matmul(q, k, transpose_b=True), axis=-1), g.input("v", "f32", (2, 4, 5, 8)))
+    g.static_transpose(mixed, order=[])
+    *uses, last = fused(g).uses
+    call = last.call
+    unknown = Call(call.schema, call.given, [TensorType(og.f32, None)], call.n_outputs, call.output_types)
+    assert attention.transposed_at_last([*uses, replace(last, call=unknown)])
 
 
 # Convolutions of signed codes -----------------------------------------------------------------------------------------

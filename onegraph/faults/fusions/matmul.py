@@ -61,7 +61,7 @@ def _is_one_matrix(main: Use, operand: Operand) -> bool:
     result = operand.result
     shape = (1,) * (len(result) - len(operand.shape)) + operand.shape
     batches = main.kind == "MatMul" and len(result) == 4 and 1 not in result[:2]
-    return batches and shape[:2] == (1, 1) and not operand.single and not operand.along_last
+    return batches and shape[:2] == (1, 1) and not operand.along_last  # as one element is
 
 
 def _adds_one_matrix(fused: Fused) -> str:

@@ -37,7 +37,7 @@ def _padded_as(call: Call, *, of_wide: bool) -> bool:
     if not call.string("auto_pad").startswith("same_"):
         return False
     begins, geometry = _begins(call, of_wide=of_wide), convolution_geometry(call)
-    return begins is None or geometry is None or begins != [*(geometry.pads_begin or ())]
+    return geometry is None or begins != [*(geometry.pads_begin or ())]
 
 
 def _shows(call: Call, *, of_wide: bool) -> bool:
