@@ -149,7 +149,7 @@ def _needs_more(limit: int, old: int, new: int) -> bool:
 
     It must hold the product, and how near it may come to a whole number.
     """
-    return old * new > limit and max(_odd(old) * new, old * (new // gcd(old, new))) > limit
+    return max(_odd(old) * new, old * (new // gcd(old, new))) > limit
 
 
 INEXACT_COORDINATES = FAULTS.add(

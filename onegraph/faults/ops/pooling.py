@@ -40,7 +40,10 @@ def leaves_elements(call: Call) -> bool:
     if geometry is None:
         return True
     for window, size in zip(geometry.windows, geometry.sizes, strict=True):
-        if window is None or size is None or (-(-size // window.stride) - 1) * window.stride + window.extent < size:
+        if size is None:
+            return True
+        assert window is not None  # it depends on the size at most
+        if (-(-size // window.stride) - 1) * window.stride + window.extent < size:
             return True
     return False
 

@@ -54,12 +54,15 @@ def volumes_of_two_rows_between_the_elements_of_windows(g: DataGraph) -> Logical
 def in_no_window(call: Call) -> bool:
     """Whether an element of the result of a ConvTranspose lies in no window along an axis."""
     geometry = convolution_geometry(call)
-    if geometry is None:
+    if geometry is None or geometry.narrow is None:
         return True
-    wide, narrow = geometry.wide or geometry.backward(), geometry.narrow or geometry.forward()
-    for axis, (size, count) in enumerate(zip(wide, narrow, strict=True)):
+    for axis, (size, count) in enumerate(zip(geometry.backward(), geometry.narrow, strict=True)):
+        if size is None:
+            return True
         window = geometry.window(axis)
-        if window is None or size is None or count is None or leaves_gaps(window, size, count):
+        assert window is not None  # as the size follows from the window and from the number of windows
+        assert count is not None
+        if leaves_gaps(window, size, count):
             return True
     return False
 
