@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onegraph.faults.constant_inputs import SPREAD_CONSTANT, Constants, End, WiredOp, added, computed, spread, variables
+from onegraph.faults.cpus import NO_ARITHMETIC, OnCpu
 from onegraph.faults.ops import spanned_source
 from onegraph.faults.ops.interpolation import ONE_COLUMN
 from onegraph.faults.ops.matmul import over_one
@@ -79,3 +81,58 @@ def test_sizes_that_are_unknown_may_leave_elements_in_no_window(src, weights, st
     assert spanned_source.biased_gaps(call) is is_in_no_window
     assert not spanned_source.biased_gaps(use_of("ConvTranspose", attrs, src, weights, dtype="bf16"))
     assert not spanned_source.biased_gaps(use_of("ConvTranspose", attrs, src, weights, (3,)))
+
+
+# The types of a source and of a result, how many results there are, the CPU, and whether it has no kernel.
+KERNELS = [
+    ("SoftMax", "f32", "bf16", None, "avx2", True),
+    ("SoftMax", "f32", "bf16", 1, "avx2", True),
+    ("SoftMax", "f32", "bf16", 2, "avx2", False),
+    ("SoftMax", "bf16", "bf16", 2, "avx2", True),
+    ("SoftMax", "f16", "f16", 1, "avx512_core_bf16", True),
+    ("SoftMax", "f16", "f16", 1, "avx512_core_fp16", False),
+    ("SoftMax", "bf16", "bf16", 1, "avx2_vnni_2", False),
+    ("SoftMax", "bf16", "bf16", 1, "avx2_vnni", True),
+    ("SoftMax", "bf16", "bf16", 1, "avx512_core", False),
+    ("SoftMax", "f32", "f32", 1, "avx2", False),
+    ("Quantize", "bf16", "u8", 1, "avx2", False),
+    ("GenIndex", "bf16", "s32", 1, "avx2", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "source", "result", "count", "isa", "is_missing"), KERNELS)
+def test_kernels_of_16_bits_are_missing_on_older_cpus(kind, source, result, count, isa, is_missing):
+    for ends in ([TensorType(DataType[source], (2, 3))], [None, TensorType(DataType[source], (2, 3))]):
+        call = Call(BASE[kind], {}, ends, count, [DataType[result], DataType.f32])
+        assert NO_ARITHMETIC.certain(OnCpu(call, isa)) is is_missing
+
+
+# The shapes of what a ReLU makes of value 0, and of what an Add makes of that; and the values that are spread.
+SPREAD = [
+    ((2, 3), (2, 3), set()),
+    ((1, 3), (2, 3), set()),
+    ((3,), (2, 3), {0, 1}),
+    ((1, 2, 3), (2, 3), set()),
+    (None, (2, 3), {0, 1}),
+    ((2, 3), None, {0, 1}),
+]
+
+
+@pytest.mark.parametrize(("made", "result", "values"), SPREAD)
+def test_values_are_spread_where_results_take_on_axes(made, result, values):
+    ends = End(0, made), End(1, made), End(2, (2, 3)), End(3, result)
+    for kind, source in (("ReLU", values), ("StaticReshape", values & {0})):
+        nodes = [WiredOp(kind, ends[:1], ends[1:2]), WiredOp("Add", ends[1:3], ends[3:])]
+        assert spread(nodes) == source
+        assert spread(nodes[1:]) == set()
+        assert computed(nodes, {0}) == ({0} if kind == "ReLU" else set())
+        assert computed(nodes, {0, 2}) == {0}
+        assert computed(nodes, {2}) == set()
+        assert SPREAD_CONSTANT.when(Constants(nodes, {0})) is bool(values)
+        assert SPREAD_CONSTANT.when(Constants(nodes, {2})) is False
+        assert variables(nodes, {0}) == added(nodes) | source | computed(nodes, {0})
+        is_whole = None in (made, result) or made == result
+        assert added(nodes) == ({1 if kind == "ReLU" else 0} if is_whole else set()) | (
+            {2} if result in (None, (2, 3)) else set()
+        )
+        assert added(nodes[1:]) == set()
