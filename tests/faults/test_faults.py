@@ -102,6 +102,7 @@ def test_the_library_fails_and_onegraph_does_not(part):
         ({(3, 2): "right", (3, 6): "wrong"}, {"mended": (3, 6)}, [1, 1, 1, 0, 0, 0]),
         ({(3, 2): "wrong", (3, 6): "right"}, {"mended": (3, 7)}, [1, 1, 1, 1, 0, 0]),
         ({(3, 2): "wrong", (3, 6): "right", (3, 13): "wrong"}, {"since": (3, 6)}, [0, 0, 0, 1, 1, 1]),
+        ({(3, 2): "absent", (3, 6): "wrong", (3, 13): "right"}, {"since": (3, 6)}, [0, 0, 0, 1, 1, 0]),
         ({(3, 2): "right", (3, 6): "wrong", (3, 13): "right"}, {"since": (3, 3), "mended": (3, 7)}, [0, 0, 1, 1, 0, 0]),
         ({(3, 2): "right", (3, 3): "wrong", (3, 6): "right", (3, 7): "right"}, {}, [0, 0, 1, 0, 0, 0]),
     ],
