@@ -200,7 +200,7 @@ def windows_of_9_pixels_in_f16(g: DataGraph) -> LogicalTensor:
 
 def _spreads(call: Call) -> bool:
     """Whether the windows of a ConvTranspose have strides, groups, or more padding than elements beyond their first."""
-    if call.s64("groups") > 1 or max(call.s64s("strides"), default=1) > 1:
+    if call.s64("groups") > 1 or max(call.s64s("strides")) > 1:
         return True
     geometry = convolution_geometry(call)
     return geometry is not None and geometry.is_padded_beyond_windows()

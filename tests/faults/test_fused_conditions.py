@@ -9,7 +9,7 @@ import pytest
 from helpers.fault_subjects import fused
 
 import onegraph as og
-from onegraph.faults import slow_fusions
+from onegraph.faults import slow_fusions, slow_images
 from onegraph.faults.fusions import attention, convolution, int8_convolutions, scales
 from onegraph.faults.fusions.quantized_uses import dequantized
 from onegraph.faults.ops.windows import IMAGE, ROW
@@ -181,6 +181,21 @@ def test_formats_of_normalizations_alone_are_foreign(first, second):
             g.op(kind, [y, *ends], {"epsilon": 1.0, "data_format": second})
         is_foreign = kind == "BatchNormInference" and first != second
         assert convolution.FOREIGN_CHANNELS.when(fused(g)) is is_foreign
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(1, 4), (1, 5), (2, 4), (2, 6), (3, 6)])
+@pytest.mark.parametrize("form", ["NXC", "NCX"])
+def test_residuals_behind_other_ops_are_slow_of_few_channels_or_groups(groups, channels, form):
+    for is_late, is_coded in product((False, True), repeat=2):
+        g, size = og.Graph(), 6
+        shape = (1, size, size, channels) if form == "NXC" else (1, channels, size, size)
+        weights = (1, 1, channels // groups, 6)
+        ends = [dequantized(g, "x", "u8", shape), dequantized(g, "w", "s8", weights)]
+        ends = ends if is_coded else [g.input("y", "f32", shape), g.input("v", "f32", weights)]
+        y = g.op("Convolution", ends, {**IMAGE, "groups": groups, "data_format": form})
+        y = g.add(g.tanh(y) if is_late else y, g.input("z", "f32", y.shape))
+        is_slow = is_late and not is_coded and (groups > 1 or channels <= 4)
+        assert bool(slow_images.SLOW_RESIDUAL.when(fused(g))) is is_slow
 
 
 def test_an_unknown_order_of_axes_may_move_the_last_one():

@@ -9,6 +9,8 @@ from onegraph.faults.cpus import NO_ARITHMETIC, OnCpu
 from onegraph.faults.ops import spanned_source
 from onegraph.faults.ops.interpolation import ONE_COLUMN
 from onegraph.faults.ops.matmul import over_one
+from onegraph.faults.strided_ops import STRIDED_OPERAND
+from onegraph.faults.use import Laid
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -105,6 +107,22 @@ def test_kernels_of_16_bits_are_missing_on_older_cpus(kind, source, result, coun
     for ends in ([TensorType(DataType[source], (2, 3))], [None, TensorType(DataType[source], (2, 3))]):
         call = Call(BASE[kind], {}, ends, count, [DataType[result], DataType.f32])
         assert NO_ARITHMETIC.certain(OnCpu(call, isa)) is is_missing
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_read", "is_wrong"),
+    [
+        ((2, 3), True, True),
+        ((2, 3), False, False),
+        ((4, 2, 3), True, False),
+        ((4, 2, 3), False, False),
+        ((4, 1, 3), False, True),
+        ((1, 3), False, True),
+    ],
+)
+def test_strided_operands_are_wrong_with_fewer_axes_where_the_op_reads_them(shape, is_read, is_wrong):
+    laid = Laid("Add", 3, shape, tuple(range(100, 0, -1))[: len(shape)], is_read)
+    assert STRIDED_OPERAND.when(laid) is is_wrong
 
 
 # The shapes of what a ReLU makes of value 0, and of what an Add makes of that; and the values that are spread.
