@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from helpers.fault_subjects import fused
 
 import onegraph as og
-from onegraph.faults import slow_fusions, slow_images
+from onegraph.faults import slow_fusions, slow_images, slow_operands
 from onegraph.faults.fusions import attention, convolution, int8_convolutions, scales
 from onegraph.faults.fusions.quantized_uses import dequantized
 from onegraph.faults.ops.windows import IMAGE, ROW
@@ -196,6 +196,61 @@ def test_residuals_behind_other_ops_are_slow_of_few_channels_or_groups(groups, c
         y = g.add(g.tanh(y) if is_late else y, g.input("z", "f32", y.shape))
         is_slow = is_late and not is_coded and (groups > 1 or channels <= 4)
         assert bool(slow_images.SLOW_RESIDUAL.when(fused(g))) is is_slow
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("behind", ["", "relu", "bias", "norm"])
+def test_codes_channel_by_channel_and_what_follows_a_spread_are_slow(kind, axes, behind):
+    window = {"strides": [1] * axes, "pads_begin": [0] * axes, "pads_end": [0] * axes, "dilations": [1] * axes}
+    for groups, form, is_coded in product((1, 2, 4), ("NXC", "NCX"), (False, True)):
+        g, sizes = og.Graph(), (3,) * axes
+        shape = (1, *sizes, 4) if form == "NXC" else (1, 4, *sizes)
+        weights = (*(1,) * axes, 4 // groups, 4)
+        ends = [dequantized(g, "x", "u8", shape), dequantized(g, "w", "s8", weights)]
+        ends = ends if is_coded else [g.input("y", "f32", shape), g.input("v", "f32", weights)]
+        attrs = {"groups": groups, "data_format": form, "weights_format": "XIO" if kind == "Convolution" else "XOI"}
+        y = g.op(kind, ends, {**window, **attrs})
+        if behind == "relu":
+            y = g.relu(y)
+        elif behind == "bias":
+            y = g.bias_add(y, g.input("b", "f32", (4,)), data_format=form)
+        elif behind == "norm":
+            vectors = [g.input(f"v{place}", "f32", (4,)) for place in range(4)]
+            y = g.batch_norm_inference(y, *vectors, epsilon=1.0, data_format=form)
+        g.relu(g.input("z", "f32", (3,)))  # an op of its own
+        part, is_spread = fused(g), kind == "ConvTranspose"
+        assert slow_images.SLOW_DEPTHWISE.when(part) is (is_coded and groups == 4 and (axes == 3 or is_spread))
+        assert slow_images.SLOW_CONV_TRANSPOSE.when(part) is (is_spread and not is_coded and behind != "")
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_columns_of_products_are_turned_slowly(order):
+    for source in ("product", "relu", "input"):
+        g = og.Graph()
+        y = g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (5, 6)))
+        y = g.relu(y) if source == "relu" else g.input("z", "f32", (2, 4, 6)) if source == "input" else y
+        g.static_transpose(y, order=[*order])
+        assert slow_fusions.SLOW_TRANSPOSE.when(fused(g)) is (source == "product" and order[-1] != 2)
+
+
+@pytest.mark.parametrize("kind", ["product", "sum"])
+def test_late_sums_behind_products_are_slow_without_avx512(kind):
+    for is_late, avx512, is_sum in product((False, True), repeat=3):
+        g = og.Graph()
+        ends = g.input("x", "f32", (4, 6)), g.input("w", "f32", (6, 6) if kind == "product" else (4, 6))
+        y = g.matmul(*ends) if kind == "product" else g.subtract(*ends)
+        y = g.tanh(y) if is_late else y
+        y = (g.add if is_sum else g.maximum)(y, g.input("z", "f32", (4, 6)))
+        is_slow = kind == "product" and is_late and is_sum and not avx512
+        assert slow_fusions.SLOW_LATE_SUM.when(fused(g, avx512=avx512)) is is_slow
+
+
+def test_operands_of_batches_are_one_number_for_each_or_matrices_of_all():
+    slow = {(0, 0), (1, 0, 0), (1, 1, 0, 0), (0, 0, 1, 1), (0, 1, 1, 1)}
+    for rank in (2, 3, 4):
+        for varies in product((False, True), repeat=rank):
+            assert slow_operands._takes_turns(varies) is (varies in slow)
 
 
 def test_an_unknown_order_of_axes_may_move_the_last_one():
