@@ -2,12 +2,13 @@
 
 import json
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.command_line import onegraph
 
-from onegraph import ArgumentError
+from onegraph import ArgumentError, UnsupportedError
 from onegraph._util.worker_process import Outcome
 from onegraph.checker.check import check_graph
 from onegraph.opset.fusion_graphs import GRAPHS
@@ -172,6 +173,109 @@ def test_verdict_follows_from_promise_and_outcome(promised, outcome, verdict):
 def test_unknown_first_op_is_an_error():
     with pytest.raises(ArgumentError, match="no documented fusion pattern starts with 'StaticReshape'"):
         fused.run(NEWEST, ["StaticReshape"])
+
+
+def tried(kinds, dtype, outcome, promised=True):
+    return PatternCase("a page", tuple(kinds.split()), dtype, promised), Outcome(outcome, "execute", f"of {kinds}")
+
+
+TRIED = (
+    tried("MatMul Add", "f32", "fused"),
+    tried("MatMul ReLU", "f32", "split"),
+    tried("MatMul ReLU", "bf16", "split"),
+    tried("MatMul Exp Add", "f32", "split"),
+    tried("MatMul Exp Add", "bf16", "split"),
+    tried("MatMul Abs", "f32", "split"),
+    tried("MatMul Log", "bf16", "unsupported"),
+    tried("Add Log", "bf16", "wrong", promised=False),
+    tried("Add ReLU", "f32", "fused", promised=False),
+    tried("Add Exp", "f32", "split", promised=False),
+)
+REPORT = """10 chains, 7 of them documented
+
+Promised and not fused: 6
+  a page: MatMul + {ReLU, Exp + Add} in f32, bf16: split
+  a page: MatMul + Abs in f32: split
+  a page: MatMul + Log in bf16: unsupported
+
+Fused and wrong: 1
+  a page: Add + Log in bf16: wrong
+
+Fused beyond the text: 1
+  a page: Add + ReLU in f32: fused"""
+
+
+def test_report_lists_the_chains_of_each_verdict():
+    report = fused.PatternReport(*zip(*TRIED, strict=True))
+    assert report.text() == REPORT
+    assert report.ids() == {
+        "pattern:MatMul + ReLU in f32": "unfused",
+        "pattern:MatMul + ReLU in bf16": "unfused",
+        "pattern:MatMul + Exp + Add in f32": "unfused",
+        "pattern:MatMul + Exp + Add in bf16": "unfused",
+        "pattern:MatMul + Abs in f32": "unfused",
+        "pattern:MatMul + Log in bf16": "unfused",
+        "pattern:Add + Log in bf16": "wrong",
+    }
+    facts = report.to_dict()
+    assert (facts["cases"], facts["promised"]) == (10, 7)
+    assert [len(facts[name]) for name in ("not_fused", "wrong", "beyond")] == [6, 1, 1]
+    place = {"pattern": "a page", "kinds": ("Add", "Log"), "dtype": "bf16", "promised": False}
+    assert facts["wrong"] == [{**place, "outcome": "wrong", "detail": "of Add Log"}]
+
+
+def test_chains_run_in_processes_of_one_thread(monkeypatch):
+    asked, told, made = [], [], []
+
+    def run_all(requests, workers, tell, worker_of):
+        asked.append((requests, workers))
+        tell(2)
+        worker_of()
+        return [Outcome("split", "partition", "") for _ in requests]
+
+    monkeypatch.setattr(fused, "run_all", run_all)
+    monkeypatch.setattr(fused, "Worker", lambda *given: made.append(given))
+    report = fused.run(NEWEST, ["HardSigmoid"], 3, lambda *given: told.append(given))
+    fused.run(NEWEST, ["HardSigmoid"])
+    cases = tuple(pattern_cases(NEWEST, ["HardSigmoid"]))
+    requests = [{**case._asdict(), "limit": 20.0, "repeat": True} for case in cases]
+    assert asked == [(requests, 3), (requests, 1)]
+    assert (report.cases, len(report.outcomes), told) == (cases, len(cases), [(2, len(cases))])
+    assert made == [("onegraph.tools.conformance.fused.worker", {"OMP_NUM_THREADS": "1"})] * 2
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(
+    ("parts", "outcome", "detail"),
+    [
+        ([[0], [1, 2]], "split", "MatMul | ReLU + Abs"),
+        ([[0, 2], [1]], "split", "MatMul + Abs | ReLU"),
+        ([[0, 1, 2]], "unsupported", "is_supported is 0"),
+        (None, "refused", "tensor 3"),
+    ],
+)
+def test_chains_may_not_be_one_partition(monkeypatch, parts, outcome, detail):
+    case = PatternCase("a page", ("MatMul", "ReLU", "Abs"), "f32", True)
+    numbers, steps = [op.id for op in case.graph().ops], []
+
+    class Library:
+        def add_op(self, op):
+            steps.append(op.kind)
+            if parts is None:
+                raise UnsupportedError("tensor 3\nis not there")
+
+        def finalize(self):
+            steps.append("finalize")
+
+        def partitions(self, policy):
+            steps.append(policy)
+            return [SimpleNamespace(ops=[numbers[place] for place in one], supported=False) for one in parts]
+
+    monkeypatch.setattr(worker, "LibraryGraph", Library)
+    monkeypatch.setattr(worker, "tell", lambda **facts: steps.append(facts))
+    assert worker.answer(case._asdict()) == {"outcome": outcome, "detail": detail}
+    known = ["MatMul"] if parts is None else ["MatMul", "ReLU", "Abs", "finalize", "fusion"]
+    assert steps == [{"stage": "partition"}, *known]
 
 
 @pytest.mark.library
