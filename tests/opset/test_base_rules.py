@@ -4,6 +4,7 @@ import pytest
 from helpers.rule_calls import call_of, told
 
 from onegraph.opset.editions.registry import BASE
+from onegraph.opset.unsettled import UnsettledCall, UnsettledError
 
 POOL = {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "data_format": "NCX"}
 MEAN = {**POOL, "exclude_pad": True}
@@ -428,3 +429,21 @@ SHAPES = [
 def test_ops_have_the_shapes_by_hand(first):
     for kind, attrs, given, expected in SHAPES[first : first + 20]:
         assert call(kind, attrs, given).shapes[0] == expected, (kind, attrs, given)
+
+
+def test_wrong_attributes_stay_unsettled_with_another_value_of_one():
+    attrs = {**CONV, "auto_pad": "x"}
+    given = call("Convolution", attrs, {"src": (1, 2, 3, 3), "weights": (4, 2, 3, 3)})
+    first = UnsettledCall(given, frozenset(["auto_pad", "groups"]))
+    other = first.with_attr("data_format", "NXC")
+    assert [one.attr("data_format") for one in (given, first, other)] == ["NCX", "NCX", "NXC"]
+    assert (other.schema, other.inputs) == (given.schema, given.inputs)
+    assert (other.n_outputs, other.output_types) == (given.n_outputs, given.output_types)
+    assert other.attr("weights_format") == "OIX"
+    assert UnsettledCall(given, frozenset()).attr("groups") == 1
+    assert [other.has(name) for name in ("auto_pad", "strides", "kernel")] == [True, True, False]
+    for read in (lambda: other.attr("auto_pad"), lambda: other.attr("groups"), lambda: other.has("groups")):
+        with pytest.raises(UnsettledError):
+            read()
+    with pytest.raises(UnsettledError):
+        _ = other.given

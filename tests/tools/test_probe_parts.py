@@ -28,6 +28,7 @@ from onegraph.tools.conformance.page_of_op import PageOfOp
 from onegraph.tools.conformance.probes import TAKEN, UNPRINTED, Probe
 from onegraph.tools.conformance.uses import SINGLE, ProbedUse
 from onegraph.tools.conformance.worker import compare, stored
+from onegraph.tools.specification.differences import PageDifference
 from onegraph.tools.specification.importing import Import
 
 
@@ -266,9 +267,13 @@ def test_pages_document_numbers_of_ports(kind, inputs, outputs):
 @pytest.mark.parametrize(("count", "text"), [(0, "no difference"), (1, "1 difference"), (2, "2 differences")])
 def test_differences_are_counted(count, text):
     one = SimpleNamespace(proposal="first\nsecond")
-    lines = Import("e", "a note" if count else "", "f", 5, (one,) * count).to_text().splitlines()
+    made = Import("e", "a note" if count else "", "f", 5, (one,) * count)
+    lines = made.to_text().splitlines()
     assert lines[0] == "5 pages in f, compared with e"
     assert lines[1:] == [*(["a note"] if count else ()), *["", str(one), "    first", "    second"] * count, "", text]
+    difference = PageDifference("ReLU", "Inputs", "src", "f32", "f16", "first")
+    made = made._replace(differences=(difference,) * count)
+    assert made.to_dict() == {**made._asdict(), "differences": [difference._asdict()] * count}
 
 
 # Findings of runs ----------------------------------------------------------------------------------------------------
@@ -558,6 +563,15 @@ def test_few_codes_may_be_ties(dtype, wrong, ties, fits):
 def test_parameters_of_bf16_are_a_cause(dtypes, found):
     (cause,) = [one for one in OWN if one.name == "bf16_parameters"]
     assert cause.when(use_of(dtypes=dtypes)) is found
+
+
+@pytest.mark.parametrize(("mode", "found"), [
+    ("strict", False), ("any", False), ("f32", True), ("s32", True), ("f16", True),
+])  # fmt: skip
+def test_types_of_accumulation_are_a_cause(mode, found):
+    (cause,) = [one for one in OWN if one.name == "accumulation_types"]
+    assert cause.when(use_of(accumulation_mode=mode)) is found
+    assert not cause.when(use_of())
 
 
 @pytest.mark.parametrize(("use", "found"), [
