@@ -13,9 +13,17 @@ from onegraph.faults.capabilities import LIBRARY_VALUES
 from onegraph.faults.cpus import ISA_OF_DTYPE
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, DEFAULT, EDITIONS, base_of, edition
-from onegraph.opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES
+from onegraph.opset.errata.correction import (
+    ATTRIBUTES,
+    DESCRIPTION,
+    INPUTS,
+    NOWHERE,
+    OUTPUTS,
+    TYPES,
+    Correction,
+)
 from onegraph.opset.fusion_patterns import patterns_of
-from onegraph.opset.signature import Fill
+from onegraph.opset.signature import Attribute, Fill, Port
 from onegraph.tools import cpp_program
 from onegraph.tools.capture.recording import Recording
 from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
@@ -25,7 +33,7 @@ from onegraph.tools.conformance.drawn.c_program import REPEATED, _first, c_type,
 from onegraph.tools.conformance.fused.cases import _counted, _types_allowed, is_promised
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page_of_op import PageOfOp
-from onegraph.tools.conformance.probes import TAKEN, UNPRINTED, Probe
+from onegraph.tools.conformance.probes import PRINTED, TAKEN, UNPRINTED, Probe
 from onegraph.tools.conformance.uses import SINGLE, ProbedUse
 from onegraph.tools.conformance.worker import compare, stored
 from onegraph.tools.specification.differences import PageDifference
@@ -111,6 +119,59 @@ def test_further_inputs_belong_to_the_last_port():
 
 
 # Words ---------------------------------------------------------------------------------------------------------------
+
+
+def probes_of(fact, section=ATTRIBUTES, right=(), failing=(), outputs=1, **meant):
+    """What a mistake of a page makes of uses: subject, value, what the page says, the use, its calls."""
+    ports = [SimpleNamespace(name=name) for name in ("src", "gamma", "beta")]
+    attribute = SimpleNamespace(**{"kind": "str", "values": (), "aliases": {}, **meant})
+    schema = SimpleNamespace(inputs=ports, outputs=ports[:outputs], attribute=lambda name: attribute)
+    page = SimpleNamespace(schema=schema, base_name=lambda name: f"own {name}")
+    every = [*right, *failing]
+    correction = Correction("mistake", (), (), section, "src", "", "", "", "", fact)
+    for one in changes.Changes(page, right, failing)._correction(correction):
+        calls = {name: value for name, value in one.call.items() if one.use in every}
+        assert one.cause == "correction:mistake"
+        control = None if one.control is None else every.index(one.control)
+        yield one.subject, one.value, one.says, control, calls or one.use.dtypes
+
+
+WITH = {"own mode": "b"}, {"own mode": "a"}, {}
+MODES = tuple(ProbedUse("ReLU", ("given", "x"), ((0, "f32"),), mode, ("f32",)) for mode in WITH)
+
+
+def test_mistakes_in_attributes_are_probed(monkeypatch):
+    def arguments(use):
+        return {name: ["str", value] for name, value in use.attrs.items()}
+
+    monkeypatch.setattr(ProbedUse, "arguments", arguments)
+    printed = Attribute("mode", "str", "", values=("z", "q", "a"))
+    found = probes_of(printed, right=MODES, values=("a", "b", "c"), aliases={"z": "a"})
+    assert [*found] == [
+        ("mode", "z", PRINTED, 1, {"own mode": ["str", "z"]}),
+        ("mode", "q", PRINTED, 0, {"own mode": ["str", "q"]}),
+        ("mode", "b", UNPRINTED, 0, {"own mode": ["str", "b"]}),
+    ]
+    number = Attribute("mode", "f32", "", default=1.5)
+    as_printed = ("mode", "as f32", PRINTED, 0, {"own mode": ["f32", 1.5]})
+    assert [*probes_of(number, right=MODES, kind="s64")] == [as_printed]
+    assert [*probes_of(number, right=MODES, kind="f32")] == []
+    assert [*probes_of(Attribute("mode", "str", "", values=("a",)), right=MODES, kind="s64", values=("a",))] == []
+
+
+def test_mistakes_in_ports_and_types_are_probed():
+    few, right, more = use_of(2), use_of(3, outputs=2), use_of(4)
+    given = ("src", "given", UNPRINTED, 1, right.dtypes)
+    assert [*probes_of(NOWHERE, OUTPUTS, [few, right], outputs=2)] == [given]
+    assert [*probes_of(NOWHERE, INPUTS, [few, right], outputs=1)] == [given]
+    assert [*probes_of(NOWHERE, OUTPUTS, [few, right], outputs=3)] == []
+    assert [*probes_of(Port("src", "T1"), INPUTS, [few, right])] == []
+    assert [*probes_of(None, TYPES, [few, right])] == []
+    types = {"src": "bf16", "nothing": "f32", "gamma": "T1", "beta": "f16"}
+    src = ("src", "bf16", PRINTED, 0, ("bf16", "f32"))
+    assert [*probes_of(types, TYPES, [few, right])] == [src, ("beta", "f16", PRINTED, 1, ("f32", "f32", "f16"))]
+    assert [*probes_of(types, TYPES, [few], [more])][1][2:] == (PRINTED, None, ("f32", "f32", "f16", "f32"))
+    assert [*probes_of(types, TYPES, [few])] == [src]
 
 
 def page_of(kind):

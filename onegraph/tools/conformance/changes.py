@@ -237,8 +237,10 @@ class Changes:
             yield from self._printed_attribute(fact, cause)
         elif isinstance(fact, Port):
             if fact is NOWHERE:
-                sides = self.page.schema.inputs if correction.section == INPUTS else self.page.schema.outputs
-                use = next((use for use in self.right if len(use.outputs) == len(sides)), None)
+                of_inputs = correction.section == INPUTS
+                ports = self.page.schema.inputs if of_inputs else self.page.schema.outputs
+                given = ((use, use.picks if of_inputs else use.outputs) for use in self.right)
+                use = next((use for use, ends in given if len(ends) == len(ports)), None)
                 if use is not None:
                     yield self._probe("text", correction.where, "given", UNPRINTED, use, use, cause=cause)
         elif fact is not None:
