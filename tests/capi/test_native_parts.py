@@ -436,6 +436,23 @@ def test_a_missing_library_is_named_by_the_loader(text, name, monkeypatch, tmp_p
 # The library itself --------------------------------------------------------------------------------------------------
 
 
+def test_a_library_is_looked_for_once(monkeypatch, tmp_path):
+    (tmp_path / "libx.so").touch()
+    names, kept = [], []
+
+    def load_library(path):
+        names.append(Path(path).name)
+        if names[-1] == "own.so" and len(names) < 9:
+            raise OSError("libx.so: cannot open shared object file: No such file or directory")
+        return names[-1]
+
+    monkeypatch.setattr(siblings, "ctypes", SimpleNamespace(CDLL=load_library))
+    monkeypatch.setattr(siblings, "_loaded", kept)
+    with pytest.raises(OSError, match="libx"):
+        siblings.load_with_siblings(tmp_path / "own.so")
+    assert (names, kept) == (["own.so", "libx.so", "own.so"], ["libx.so"])
+
+
 def test_the_wheel_is_found_in_the_paths_of_python(monkeypatch, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):

@@ -376,6 +376,7 @@ def test_kept_findings_are_of_every_version():
         assert len(ids) > 100
         assert set(ids.values()) <= set(VERDICTS)
     assert known.known_findings((3, 99, 0))[1] == (3, 13, 2)
+    assert known.known_findings((3, 0, 0)) == known.known_findings(known.versions()[0])
     assert "wrong:window_in_padding" in known.known_findings((3, 2, 0))[0]
 
 
