@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ import onegraph as og
 from onegraph._util.worker_process import Outcome
 from onegraph.opset.dtypes import DataType
 from onegraph.tools import reduce
+from onegraph.tools.conformance import runner
+from onegraph.tools.conformance.drawn import libraries, trials
+from onegraph.tools.conformance.uses import ProbedUse
 from onegraph.tools.folded_norms import folded_norms
 from onegraph.transform.rebuild import Change
 
@@ -331,3 +335,146 @@ def test_onnx_runtime_may_be_missing(monkeypatch, found):
 
     monkeypatch.setattr(onnx_runtime, "find_spec", lambda name: found if name == "onnxruntime" else None)
     assert onnx_runtime.is_installed() is (found is not None)
+
+
+# Workers of conformance tests ----------------------------------------------------------------------------------------
+
+
+class Working:
+    """Stands for a process that answers requests."""
+
+    def __init__(self, steps, fails=False):
+        self.steps, self.fails = steps, fails
+
+    def run(self, task, limit, repeat=True):
+        self.steps.append((task["n"], limit, repeat))
+        if self.fails:
+            raise KeyboardInterrupt
+        return f"outcome {task['n']}"
+
+    def close(self):
+        self.steps.append("close")
+
+    def stop(self):
+        self.steps.append("stop")
+
+
+REQUESTS = ({"n": 0}, {"n": 1, "limit": 3.0, "repeat": False}, {"n": 2, "limit": 1e3})
+RUN = [(1, 3.0, False), (0, runner.TIME_LIMIT, True), (2, 1e3, True)]
+
+
+def test_requests_that_hang_run_first():
+    steps, told = [], []
+    assert runner.run_all(REQUESTS, 1, told.append, lambda: Working(steps)) == ["outcome 0", "outcome 1", "outcome 2"]
+    assert (steps, told) == ([*RUN, "close"], [1, 2, 3])
+    steps.clear()
+    idle = [Working(steps)]
+    assert len(runner.run_all(REQUESTS, 1, told.append, lambda: 1 / 0, idle)) == 3
+    assert (steps, len(idle)) == (RUN, 1)
+    steps.clear()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_all(REQUESTS, 1, told.append, lambda: Working(steps, fails=True))
+    assert steps == [RUN[0], "close", "stop"]
+
+
+@pytest.mark.parametrize(("workers", "count", "made"), [(5, 2, 2), (1, 2, 1), (2, 3, 2), (3, 0, 1)])
+def test_no_more_workers_run_than_requests(workers, count, made):
+    several, steps = [], []
+
+    def worker():
+        several.append(1)
+        return Working(steps)
+
+    assert len(runner.run_all(REQUESTS[:count], workers, make_worker=worker)) == count
+    assert (len(several), steps.count("close")) == (made, made)
+
+
+def test_equal_requests_run_once(monkeypatch):
+    asked, told, steps = [], [], []
+
+    def run_all(requests, workers, progress, idle):
+        asked.append((requests, workers))
+        progress(1)
+        idle[:] = [Working(steps)]
+        return [f"outcome {one['n']}" for one in requests]
+
+    monkeypatch.setattr(runner, "run_all", run_all)
+    with runner.Runner(4, lambda *given: told.append(given)) as several:
+        assert several.run([{"n": 0}, {"n": 1}, {"n": 0}]) == ["outcome 0", "outcome 1", "outcome 0"]
+        assert several.run([{"n": 1}, {"n": 2}]) == ["outcome 1", "outcome 2"]
+        assert steps == []
+    assert asked == [([{"n": 0}, {"n": 1}], 4), ([{"n": 2}], 4)]
+    assert (told, steps) == ([(1, 2), (3, 3)], ["close"])
+
+
+RELU = ProbedUse("ReLU", ("given", "a use"), ((0, "f32"),), {}, ("f32",), [["f32", [2], [1]]])
+
+
+def test_uses_that_never_end_have_less_time(monkeypatch):
+    known = {"ends": SimpleNamespace(seen={"3.2": "wrong"}), "endless": SimpleNamespace(seen={"3.2": "it hangs"})}
+    monkeypatch.setattr(trials, "SINGLE", known)
+    for claims, limit in (((), 10.0), (("ends",), 10.0), (("endless",), 3.0), (("ends", "endless"), 3.0)):
+        asked = trials.request(RELU, trials.HARSH, claims)
+        assert (asked["limit"], asked["repeat"], asked["edges"]) == (limit, not claims, True)
+    asked = trials.request(RELU, trials.CALM)
+    assert asked == {**asked, "name": "relu", "call": {}, "allowed": True, "edges": False, "repeat": True}
+    assert asked["use"] == RELU.to_dict()
+
+
+def test_uses_run_under_a_condition(monkeypatch):
+    asked, steps, conditions = [], [], []
+
+    def run_all(requests, workers, progress, make_worker):
+        asked.extend([requests, workers, progress])
+        make_worker()
+        return "outcomes"
+
+    monkeypatch.setattr(trials, "run_all", run_all)
+    monkeypatch.setattr(trials, "Worker", lambda *given: conditions.append(given))
+    assert trials.run_uses([RELU, RELU], [(), ()], trials.CALM, 3, print) == "outcomes"
+    assert asked == [[trials.request(RELU, trials.CALM)] * 2, 3, print]
+    assert conditions == [("onegraph.tools.conformance.drawn.trials", trials.CALM.settings)]
+
+    class Alone(Working):
+        def run(self, task, limit):
+            self.steps.append((task["call"], task["edges"], limit))
+            return "an outcome"
+
+    monkeypatch.setattr(trials, "new_worker", lambda condition: Alone(steps))
+    assert trials.run_alone(RELU, trials.HARSH) == "an outcome"
+    trials.run_alone(RELU, trials.CALM, call={"alpha": ["f32", 1.0]})
+    assert steps == [({}, True, 10.0), "close", ({"alpha": ["f32", 1.0]}, False, 10.0), "close"]
+
+
+def test_memory_of_workers_is_bounded(monkeypatch):
+    steps = []
+    monkeypatch.setattr(trials.resource, "setrlimit", lambda *given: steps.append(given))
+    monkeypatch.setattr(trials.worker, "main", lambda: steps.append("main"))
+    trials.main()
+    assert steps == [(trials.resource.RLIMIT_DATA, (4 << 30, 4 << 30)), "main"]
+
+
+def test_facts_of_a_library_are_read_in_another_process(monkeypatch):
+    asked = []
+    names = {"path": "p", "version": "3.2.1", "hash": "h", "cpu": "c", "isa": "i"}
+    done = SimpleNamespace(returncode=0, stdout=f"noise\n{json.dumps(names)}\n", stderr="")
+
+    def run(command, **options):
+        asked.append((command[0], command[1], options["env"].get("ONEGRAPH_LIBRARY")))
+        return done
+
+    monkeypatch.setattr(libraries.subprocess, "run", run)
+    monkeypatch.setattr(libraries.platform, "freedesktop_os_release", lambda: {"PRETTY_NAME": "Linux of a test"})
+    monkeypatch.setattr(libraries.platform, "release", lambda: "6.1")
+    monkeypatch.setattr(libraries.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    found = libraries.library_at("/lib.so")
+    assert found == libraries.TriedLibrary("p", "3.2.1", "h", "c", "i", "Linux of a test, Linux 6.1, glibc 2.36")
+    assert asked == [(sys.executable, "-c", "/lib.so")]
+    monkeypatch.setattr(libraries.platform, "freedesktop_os_release", Mock(side_effect=OSError))
+    monkeypatch.setattr(libraries.platform, "system", lambda: "Unknown")
+    assert libraries._system() == "Unknown, Linux 6.1, glibc 2.36"
+    monkeypatch.delattr(libraries.platform, "freedesktop_os_release")
+    assert libraries._system() == "Unknown, Linux 6.1, glibc 2.36"
+    done.returncode, done.stderr = 1, "Traceback\nonegraph.errors.LibraryError: it is cut off\n"
+    with pytest.raises(og.LibraryError, match=r"^/lib.so: it is cut off$"):
+        libraries.library_at("/lib.so")
