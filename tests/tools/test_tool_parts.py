@@ -402,9 +402,10 @@ def test_equal_requests_run_once(monkeypatch):
     with runner.Runner(4, lambda *given: told.append(given)) as several:
         assert several.run([{"n": 0}, {"n": 1}, {"n": 0}]) == ["outcome 0", "outcome 1", "outcome 0"]
         assert several.run([{"n": 1}, {"n": 2}]) == ["outcome 1", "outcome 2"]
+        assert several.run([{"n": 3, "a": 1}, {"a": 1, "n": 3}]) == ["outcome 3"] * 2
         assert steps == []
-    assert asked == [([{"n": 0}, {"n": 1}], 4), ([{"n": 2}], 4)]
-    assert (told, steps) == ([(1, 2), (3, 3)], ["close"])
+    assert asked == [([{"n": 0}, {"n": 1}], 4), ([{"n": 2}], 4), ([{"a": 1, "n": 3}], 4)]
+    assert (told, steps) == ([(1, 2), (3, 3), (4, 4)], ["close"])
 
 
 RELU = ProbedUse("ReLU", ("given", "a use"), ((0, "f32"),), {}, ("f32",), [["f32", [2], [1]]])
