@@ -4,6 +4,7 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not ins
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
-from onegraph.tools import onnx_runtime, verify_model  # noqa: E402
+from onegraph.tools import onnx_inputs, onnx_runtime, verify_model  # noqa: E402
 
 pytestmark = pytest.mark.library
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32) / 4
@@ -212,3 +213,26 @@ def test_the_command_says_what_to_install(tmp_path, monkeypatch):
     shown = verify(path, "--mb", 2, code=0)  # the graph is proven
     assert "the model itself was not judged; run: pip install onnxruntime" in shown
     assert "not judged" in verify(path, code=3)
+
+
+def test_formulas_of_the_specification_tell_of_nan(tmp_path):
+    onnx.save(one("Neg"), tmp_path / "m.onnx")
+    inputs = {"x": np.zeros((2, 16), np.float32)}
+    inputs["x"][1, 3] = np.nan
+    judge = SimpleNamespace(path=tmp_path / "m.onnx")
+    for where, keeps in (((1, 3), True), ((1, 2), False)):
+        assert verify_model._ModelJudge._keeps_nan(judge, inputs, "y", SimpleNamespace(where=where)) is keeps
+    judge.path = tmp_path / "missing.onnx"
+    assert verify_model._ModelJudge._keeps_nan(judge, inputs, "y", SimpleNamespace(where=(1, 3))) is False
+
+
+def test_integers_of_inputs_fit_the_ops_that_read_them(tmp_path):
+    rows = np.ones((3, 4), np.float32)
+    ports = [("x", TensorProto.INT64, ["n"])]
+    onnx.save(made([("Gather", ["rows", "x"], ["y"], {})], ports, {"rows": rows}), tmp_path / "m.onnx")
+    sizes = onnx_inputs.InputShapes({"x": (40,)}, "n 40")
+    fitting = onnx_inputs._calibrated(tmp_path / "m.onnx", sizes, 1)
+    assert {*fitting["x"].tolist()} == {0, 1, 2}
+    again, other = (onnx_inputs._calibrated(tmp_path / "m.onnx", sizes, seed)["x"] for seed in (1, 2))
+    assert again.tolist() == fitting["x"].tolist() != other.tolist()
+    assert onnx_inputs._calibrated(tmp_path / "missing.onnx", sizes, 1) == {}
