@@ -239,8 +239,8 @@ class Changes:
             if fact is NOWHERE:
                 of_inputs = correction.section == INPUTS
                 ports = self.page.schema.inputs if of_inputs else self.page.schema.outputs
-                given = ((use, use.picks if of_inputs else use.outputs) for use in self.right)
-                use = next((use for use, ends in given if len(ends) == len(ports)), None)
+                lengths = ((use, len(use.picks if of_inputs else use.outputs)) for use in self.right)
+                use = next((use for use, length in lengths if length == len(ports)), None)
                 if use is not None:
                     yield self._probe("text", correction.where, "given", UNPRINTED, use, use, cause=cause)
         elif fact is not None:
