@@ -10,6 +10,7 @@ import onegraph as og
 from onegraph import capi
 from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.capi import compilation, execution, logical_tensor, op_checks, op_template, partition, partition_checks
+from onegraph.capi import engine as engines
 from onegraph.capi import postponed as postponing
 from onegraph.capi import tensor as tensors
 from onegraph.capi.compilation import Compilation
@@ -681,3 +682,24 @@ def test_long_axes_are_refused_where_every_position_is_tabulated(shapes, longest
     with pytest.raises(og.UnsupportedError, match=told) if refused else nullcontext():
         op_checks._refuse_endless(BASE[kind], "label", types)
     assert asked == ([longest] if kind == "Interpolate" else [])
+
+
+def test_results_that_are_read_as_constants_are_variables():
+    first, other = (lt(number, "f32", (2, 2)) for number in (0, 2))
+    result, constant = (lt(number, "f32", (2, 2), property="constant") for number in (1, 3))
+    graph = capi.Graph()
+    graph.add_op(capi.Op(0, "ReLU", inputs=[first], outputs=[result]))
+    graph.add_op(capi.Op(1, "Add", inputs=[result, constant], outputs=[other]))
+    graph.finalize()
+    (added,) = [one for one in graph.partitions("debug") if one.ops == (1,)]
+    assert {one.id: one.property for one in added.input_ports} == {1: "variable", 3: "constant"}
+    assert [one.property for one in graph.ops[1].inputs] == ["constant", "constant"]
+
+
+def test_an_engine_is_an_engine_or_the_default_one():
+    own = capi.Engine(allocator=capi.Allocator())
+    assert engines.engine_or_default(own) is own
+    assert engines.engine_or_default(None) is engines.default_engine()
+    for call in (engines.engine_or_default, capi.Stream):
+        with pytest.raises(og.ArgumentError, match=r"engine: 'cpu'"):
+            call("cpu")
