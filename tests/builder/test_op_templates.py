@@ -63,6 +63,7 @@ def by_lazy_ops() -> capi.Graph:
     ops.add(conv, 10, "conv", [src.id, weights.id], [middle.id])
     ops.add(clamp, 11, "clamp", [middle.id], [dst.id])
     assert graph._add_lazy_ops(ops, [10, 11]) == {}
+    assert ops.n_ids == 7
     graph.finalize()
     return graph
 
