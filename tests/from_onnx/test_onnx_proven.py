@@ -188,6 +188,16 @@ def test_a_registered_function_runs_in_a_branch(twice):
     np.testing.assert_array_equal(executable(x=X, c=np.array(False)), -X)
 
 
+def test_a_registered_function_is_not_among_the_nodes_that_nothing_runs(twice):
+    nodes = [
+        helper.make_node(kind, [source], [end], domain="mine")
+        for kind, source, end in zip(["Twice", "Lost"], "xa", "ay", strict=True)
+    ]
+    with pytest.raises(og.FormatError, match="Lost of mine, op set 1, runs nowhere") as found:
+        onegraph.onnx.load(simple(*nodes))
+    assert "Twice" not in str(found.value)
+
+
 def test_a_removed_function_lowers_nothing(twice):
     onegraph.onnx.register("Twice", None, domain="mine")
     with pytest.raises(og.FormatError, match=r"Twice of mine, op set 1, runs nowhere"):

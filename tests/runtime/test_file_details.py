@@ -1,9 +1,12 @@
 """Details of graph files that no round trip of a whole graph shows."""
 
+import hashlib
 import json
 import math
 import os
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +29,14 @@ from onegraph.serialize.document import (
     tensor_form,
 )
 from onegraph.serialize.files import explained_archive, open_part
-from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_model, read_settings
+from onegraph.serialize.model_folder import CONSTANTS, GRAPH, MODEL, read_model, read_settings, write_model
 from onegraph.serialize.names import Names, read_names
-from onegraph.serialize.npz import names_to_read, read_inputs
+from onegraph.serialize.npz import names_to_read, read_inputs, write_arrays
 from onegraph.serialize.structure import MAX_STRIDE, useful_strides
 from onegraph.serialize.tensor_uses import UNKNOWN, _fits
+from onegraph.serialize.variables import write_variables
 from onegraph.serialize.words import as_word, of_word
-from onegraph.serialize.writer import MAX_ID, _free
+from onegraph.serialize.writer import LARGEST, MAX_ID, _free, _infinite, _number
 
 LAST = MAX_ID - 2**32  # the largest number behind which there are ids enough
 VECTORS = Names(vectors=frozenset([1]))
@@ -61,6 +65,19 @@ def test_known_dims_decide_whether_a_use_fits(dims, shape, fits):
     assert _fits(dims, LogicalTensor(0, og.f32, shape, None, "t")) == fits
 
 
+def test_uses_of_one_type_keep_their_layouts():
+    """Where uses of a tensor differ in type, the others get the type of the tensor, and the layout of its first use."""
+    uses = [tensor((2, 3), 1, stride=[3, 1]), tensor([UNKNOWN] * 2, 1), tensor((2, 3), 1, stride=[1, 2])]
+    ops = [
+        {**relu(number=number), "inputs": [use], "outputs": [tensor((2, 3), number + 2)]}
+        for number, use in enumerate(uses)
+    ]
+    written = json.loads(og.Graph.from_json(json.dumps(whole(ops))).to_json(for_version="3.2"))
+    found = [op["inputs"][0] for op in written["graph"]]
+    assert [use["shape"] for use in found] == [[2, 3]] * 3
+    assert [use["stride"] for use in found] == [[3, 1], [3, 1], [1, 2]]
+
+
 TENSORS = {name: LogicalTensor(0, og.f32, (2,), None, name) for name in "ab"}
 
 
@@ -85,6 +102,14 @@ def test_files_have_all_tensors_or_one_at_least(found, tensors, whole, expected)
         return
     with pytest.raises(og.FormatError, match=expected):
         names_to_read(found, chosen, Path("f.npz"), "array", whole=whole)
+
+
+def test_types_that_safetensors_has_not_are_refused(tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    said = r"^variable 'z': complex64; safetensors has no such type, \.npz files have it$"
+    with pytest.raises(og.ArgumentError, match=said):
+        write_variables(tmp_path / "w.safetensors", {"w": np.ones(2, np.float32), "z": np.ones(2, np.complex64)})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_dims_beside_known_ones_are_read(tmp_path):
@@ -206,7 +231,9 @@ VALUES = [
     (read_names, (named(data="a"),), None),
     (read_names, (named(data="a/b"),), "onegraph.data"),
     (read_names, (named(data="a\\b"),), "onegraph.data"),
-    (read_names, (named(data=".."),), "onegraph.data"),
+    *((read_names, (named(data=name),), "onegraph.data") for name in ("", ".", "..")),
+    (read_names, (named(form=1),), None),
+    *((read_names, (named(form=form),), "onegraph.form") for form in (0, 2, True)),
     (read_names, (named(inputs=[{"id": 0, "name": "out"}]),), "onegraph.inputs[0].name"),
     (read_names, (named(inputs=[{"id": 0, "name": ""}]),), "onegraph.inputs[0].name"),
     (read_names, (named(outputs=[{"id": 0, "name": "out"}]),), None),
@@ -282,6 +309,15 @@ FILES = [
     ),
     (whole([relu()], onegraph={"outputs": [{"id": 1, "name": "t0"}]}), ["t0_"], ["t0"]),
     (whole([relu()], onegraph=NAMED | {"outputs": [{"id": 1, "name": "x"}]}), "onegraph.outputs[0]", None),
+    (whole([relu()], onegraph={"inputs": [{"id": 0, "name": "t1"}]}), ["t1"], ["t1_out"]),
+    (whole([relu()], input_ports=[9, 0], output_ports=[9, 1]), ["t0"], ["t1"]),
+    (whole([relu(), relu(1, 2, 1)], output_ports=[1]), ["t0"], ["t1"]),
+    (whole([relu(), relu(1, 2, 1)], output_ports=[9]), ["t0"], ["t2"]),
+    (whole([relu(), relu(1, 2, 1), relu(2, None, 2, "End")], output_ports=[1]), ["t0"], ["t1", "t2"]),
+    (whole([relu(0, 2), relu(1, 3, 1)], input_ports=[1, 0]), ["t1", "t0"], ["t2", "t3"]),
+    (whole([relu()], onegraph={"inputs": [{"id": 1, "name": "x"}]}), "onegraph.inputs[0]", None),
+    (whole([relu()], onegraph={"inputs": [{"id": 9, "name": "x"}]}), "onegraph.inputs[0]", None),
+    (whole([relu()], onegraph={"outputs": [{"id": 9, "name": "y"}]}), "onegraph.outputs[0]", None),
     (whole([relu()], other={"a": 1, "b": [2, {"c": {}}]}), "other.b[1].c", None),
 ]
 
@@ -428,6 +464,103 @@ def test_models_have_the_digest_and_the_checksum_of_their_graph(part, tmp_path):
     else:
         with pytest.raises(og.FormatError, match="other contents"):
             read_model(tmp_path / "m", SourceFiles())
+
+
+def test_a_model_has_digests_and_checksums_of_its_files(tmp_path):
+    graph, folder = og.Graph(), tmp_path / "models" / "m"
+    graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+    write_model(folder, lambda digest: "a graph", {"w": np.float32([1, 2])}, {"policy": "fusion"})
+    assert (folder / GRAPH).read_bytes() == b"a graph\n"
+    with zipfile.ZipFile(folder / CONSTANTS) as archive:
+        (member,) = archive.infolist()
+    texts = repr([("w.npy", 136, member.CRC)]), repr([("w.npy", member.CRC)])
+    head = {
+        "form": 1,
+        "onegraph": og.__version__,
+        "settings": {"policy": "fusion"},
+        "checksums": {CONSTANTS: zlib.crc32(texts[1].encode()), GRAPH: zlib.crc32(b"a graph\n")},
+        "digests": {
+            CONSTANTS: hashlib.blake2b(texts[0].encode(), digest_size=16).hexdigest(),
+            GRAPH: hashlib.blake2b(b"a graph\n", digest_size=16).hexdigest(),
+        },
+    }
+    assert (folder / MODEL).read_text() == json.dumps(head, indent=2) + "\n"
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"a": (3,), "b" * 40: (2, 5), "\u00e4" * 7: ()}, {"c" * number: (number,) for number in range(1, 9)}]
+)
+def test_elements_of_an_archive_lie_at_aligned_places(shapes, tmp_path):
+    """Each member has the least field of zeros that does this."""
+    write_arrays(tmp_path / "a.npz", {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    contents = (tmp_path / "a.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        for member in archive.infolist():
+            name, extra = struct.unpack("<HH", contents[member.header_offset + 26 : member.header_offset + 30])
+            assert (member.header_offset + 30 + name + extra) % 64 == 0
+            assert 24 <= extra < 24 + 64  # the sizes, and the head of the zeros
+
+
+@pytest.mark.parametrize(
+    ("array", "is_packed", "said"),
+    [
+        (np.ones((2, 3), np.float32), False, None),
+        (np.ones((2, 3), np.float32), True, "compressed; expected an archive"),
+        (
+            np.ones((3, 2), np.float32),
+            False,
+            r"float32 of shape \(3, 2\); expected float32 of shape \(2, 3\) in C order",
+        ),
+        (np.ones((2, 3), np.int32), False, r"int32 of shape \(2, 3\); expected float32"),
+        (np.asfortranarray(np.ones((2, 3), np.float32)), False, r"float32 of shape \(2, 3\); expected float32"),
+        (None, False, "missing; expected the contents of a constant"),
+    ],
+)
+def test_constants_of_a_file_are_those_that_it_names(array, is_packed, said, tmp_path):
+    graph = og.Graph()
+    w = graph.constant(np.zeros((2, 3), np.float32))
+    graph.output("y", graph.add(graph.input("x", "f32", (2, 3)), w))
+    graph.save(tmp_path / "g.json")
+    form = json.loads((tmp_path / "g.json").read_text())
+    del form["onegraph"]["digest"]
+    (tmp_path / "g.json").write_text(json.dumps(form))
+    (np.savez_compressed if is_packed else np.savez)(
+        tmp_path / "g.npz", **{"other" if array is None else f"t{w.id}": np.ones(1) if array is None else array}
+    )
+    if said is None:
+        (value,) = [one.value for one in og.Graph.load(tmp_path / "g.json")._tensors if one.value is not None]
+        assert value.tolist() == array.tolist()
+        assert not value.flags.writeable
+    else:
+        with pytest.raises(og.FormatError, match=f"g.npz: t{w.id}: {said}"):
+            og.Graph.load(tmp_path / "g.json")
+
+
+def test_names_of_a_file_that_ops_share_get_numbers():
+    ops = [{**relu(0, number + 1, number), "name": name} for number, name in enumerate(["a", "a", "a_1", "a", ""])]
+    assert [op.name for op in og.Graph.from_json(json.dumps(whole(ops))).ops] == ["a", "a_1", "a_1_1", "a_2", "relu_4"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "word"),
+    [
+        (math.inf, LARGEST, "inf"),
+        (-math.inf, -LARGEST, "-inf"),
+        (2.5, 2.5, None),
+        ((1.5, -math.inf), None, [1.5, "-inf"]),
+        ((1.5, 2.5), None, None),
+        ("inf", None, None),
+        (3, 3.0, None),
+        (2 * LARGEST, LARGEST, None),
+    ],
+)
+def test_numbers_that_are_not_finite_are_words_beside_the_largest_ones(value, number, word):
+    assert _infinite(value) == word
+    if number is not None:
+        assert _number("f32", value) == number
+        assert type(_number("f32", value)) is float
+    assert _number("f32", math.nan) == LARGEST
+    assert repr(_number("s64", 3.0)) == "3"
 
 
 PAIRS = np.zeros(2, [("a", "f4"), ("b", "f4")])

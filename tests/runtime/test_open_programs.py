@@ -577,16 +577,19 @@ def test_calls_that_fail_do_not_end_programs_with_open_sizes():
     assert model.cache_info().reused >= (2 if LEAST else 0)
 
 
-def test_forks_wait_for_the_import_of_open_sizes(monkeypatch):
+@pytest.mark.parametrize("rows", [None, 2])
+def test_forks_wait_for_the_import_of_the_compiler_and_open_sizes(rows, monkeypatch):
     """A module that another thread imports at the moment of a fork stays locked in the child."""
     from onegraph.runtime import program_finder
 
     names, import_late = [], program_finder.import_late
-    monkeypatch.setattr(program_finder, "import_late", lambda *late: (names.extend(late), import_late(*late)))
+    monkeypatch.setattr(program_finder, "import_late", lambda *late: (names.append(late), import_late(*late)))
     g = og.Graph()
-    g.output("y", g.tanh(g.input("x", og.f32, (None, 3))))
+    g.output("y", g.tanh(g.input("x", og.f32, (rows, 3))))
     g.compile()(np.ones((2, 3), np.float32))
-    assert program_finder.OPEN in names
+    compiler = program_finder.COMPILER
+    first = [] if rows else [(*compiler, program_finder.OPEN), (program_finder.SHAPES,)]
+    assert names == [*first, compiler]
 
 
 def test_a_reshape_that_infers_a_dim_is_no_partition_for_all_sizes():

@@ -13,6 +13,7 @@ from helpers.called_graphs import chosen_rows, copied, counter, sums
 
 import onegraph as og
 from onegraph._util.late_imports import import_late
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.arrays.ndarrays import aligned_empty
 from onegraph.capi import threads
 from onegraph.compiler.ir.value import Value, dense_of
@@ -736,6 +737,14 @@ def test_a_program_of_open_sizes_has_no_control_flow(kind):
         OpenProgram(parameters, (3, 4), lambda dims: graph, options, None, None)
 
 
+def test_open_sizes_are_evaluated_for_sizes():
+    rows, columns = OpenSizes([3, 5]).symbols
+    program = SimpleNamespace(evaluated=lambda sizes: [sizes[0] + 1], _numbers=[id(rows)])
+    at, known = OpenProgram.at(program, [7, 8]), OpenProgram.at(program, [7, 8], [20])
+    assert [at(9), at(rows), at(columns), at(rows + columns)] == [9, 8, 8, 15]
+    assert [known(9), known(rows), known(columns)] == [9, 20, 8]
+
+
 REFUSED_SIZES, MISTAKE = open_programs.NoParametersError("refused"), KeyError("mistake")
 
 
@@ -905,6 +914,7 @@ def test_graphs_of_sizes_that_come_may_run_op_by_op(shape, kind, may):
     model = graph.compile()
     make, given = model._programs._executable, (lambda: graph, model._interface, model._programs.options)
     assert (ProgramFinder(*given, make, small=8).op_by_op is not None) is may
+    assert ProgramFinder(*given, make).op_by_op is None
 
 
 def test_shapes_choose_programs_in_quick_calls_unless_there_are_variables():
