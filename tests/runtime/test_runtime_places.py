@@ -10,10 +10,14 @@ import onegraph as og
 from onegraph.compiler.ir.value import Value, dense_of
 from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.steps import CompiledStep, NumpyStep
+from onegraph.native.library import address_of
 from onegraph.opset.host.control import BODIES, FIXED
-from onegraph.runtime import grown_outputs, placing, subprograms
+from onegraph.runtime import grown_outputs, measuring, placing, subprograms
+from onegraph.runtime import program as program_module
 from onegraph.runtime.frame import Frame
-from onegraph.runtime.program import Program
+from onegraph.runtime.placement import ARENA
+from onegraph.runtime.profile import Profile, ProfileRow, Spans
+from onegraph.runtime.program import LARGE, Program
 from onegraph.runtime.program_call import ProgramCall
 from onegraph.runtime.subprograms import Control
 
@@ -145,6 +149,68 @@ def test_a_free_frame_drops_the_arrays_of_the_caller():
     Program.give_back(program, frame)
     assert (frame._watched, [*frame._arrays]) == ([], [3, 7])
     assert program.free_frames == ["other", frame]
+
+
+def test_a_frame_of_zeros_has_an_aligned_place_for_each_external_value():
+    bound, memory = [], np.ones(100, np.uint8)
+    frame = object.__new__(Frame)
+    frame.arena, frame.plan = memory, SimpleNamespace(bind=lambda slot, place: bound.append((slot, place)))
+    values = {3: value(3, (10,)), 5: value(5, (0,)), 7: value(7, (20,)), 9: value(9, (1,))}
+    frame.placement = SimpleNamespace(external=(3, 5, 7, 9), values=values, slots={3: 4, 5: 1, 7: 2, 9: 3})
+    with frame.blank() as plan:
+        assert plan is frame.plan
+        (_, first) = bound[1]
+        assert bound == [
+            (ARENA, address_of(memory)),
+            *zip((4, 1, 2, 3), (first + by for by in (0, 64, 128, 256)), strict=True),
+        ]
+        assert first % 4096 == 0
+        assert not memory.any()
+
+
+@pytest.mark.parametrize(("takes", "frames", "trims"), [(LARGE, 0, 0), (LARGE + 1, 0, 1), (LARGE + 1, 1, 0)])
+def test_freed_memory_goes_back_before_a_large_frame_is_made(takes, frames, trims, monkeypatch):
+    trimmed = []
+    monkeypatch.setattr(program_module, "lib", SimpleNamespace(onegraph_trim=lambda: trimmed.append(1)))
+    placement = SimpleNamespace(arena_size=takes - 5, external_size=lambda: 5)
+    program = SimpleNamespace(
+        free_frames=["free"] * frames, placement=placement, source="steps", _frame=lambda source: f"of {source}"
+    )
+    program._takes = lambda: Program._takes(program)
+    assert Program.check_out(program) == ("free" if frames else "of steps")
+    assert (len(trimmed), program.free_frames) == (trims, [])
+
+
+def test_memory_of_a_trial_is_that_of_the_next_frame(monkeypatch):
+    monkeypatch.setattr(program_module, "Frame", lambda *given: given)
+    program = SimpleNamespace(_spare_arenas=["spare"], placement=1, parts=2, ending=3)
+    assert [Program._frame(program, 4) for _ in range(2)] == [(1, 2, 3, 4, "spare"), (1, 2, 3, 4, None)]
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+
+def test_each_step_has_a_time_in_order(monkeypatch):
+    clock, by_numpy = iter([100.0, 200.0, 250.0, 300.0, 400.0]), []
+    monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock))
+    plan = SimpleNamespace(n_steps=6, time=lambda start, stop: map(float, range(start, stop)))
+    parts, ending = [range(2), "by numpy", range(2, 4)], SimpleNamespace(n_steps=2)
+    spans = [*measuring._time(SimpleNamespace(parts=parts, plan=plan, ending=ending, run_numpy=by_numpy.append))]
+    assert spans == [(100, 0), (100, 1), (200, 50), (300, 2), (302, 3), (400, 4), (404, 5)]
+    assert by_numpy == ["by numpy"]
+    assert measuring._joined([0, 0, 1, 2, 1, 3, 3], spans) == [(100, 1), (200, 53), (300, 2), (400, 9)]
+
+
+@pytest.mark.parametrize(("seconds", "shares"), [((1.0, 3.0), [0.25, 0.75]), ((0.0, 0.0), [0, 0])])
+def test_profiles_of_two_stages_are_joined(seconds, shares):
+    first, second = (
+        Profile([ProfileRow(0, (), "oneDNN", 1, time, time, 1.0, None, 1.0)], runs, Spans([[(time, place)]], place))
+        for time, runs, place in zip(seconds, (5, 6), (7, 3), strict=True)
+    )
+    both = measuring.joined(first, second, 4)
+    assert ([row.index for row in both.rows], [row.share for row in both.rows], both.runs) == ([0, 4], shares, 5)
+    assert both._spans == Spans([[(seconds[0], 7), (seconds[1], 3)]], 7)
+    assert measuring.joined(second, first, 4)._spans.limit == 7
 
 
 def test_a_program_that_is_called_by_itself_has_a_frame():
