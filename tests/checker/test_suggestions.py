@@ -1,12 +1,15 @@
 """Texts of suggestions: names, editions, ports, lists and numbers, by hand."""
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import onegraph as og
 from onegraph.inference import suggestions as said
-from onegraph.inference.type_table import types_text
+from onegraph.inference.type_table import MAX_FIX, Mismatch, TypedPort, mismatches, types_text
+from onegraph.inference.violations import shortened
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, EDITIONS, edition
 from onegraph.opset.signature import Port
@@ -188,3 +191,30 @@ def test_first_operands_that_are_no_tensors(kind, value, told):
 def test_results_have_fewer_elements_than_a_power_of_two(size, rules):
     found = og.check_op("Add", {}, [("f32", (2**30, 1)), ("f32", (1, size))], edition="onednn-3.13", library="none")
     assert [one.rule for one in found.errors] == rules
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "expected"),
+    [
+        ("a" * 120, 120, "a" * 120),
+        ("a" * 121, 120, "a" * 117 + "..."),
+        ("abcdefghijk", 10, "abcdefg..."),
+        ("abcdefghij", 10, "abcdefghij"),
+        (3, 10, "3"),
+    ],
+)
+def test_values_are_shown_up_to_a_length(value, limit, expected):
+    assert shortened(value, limit) == expected
+    if limit == 120:
+        assert shortened(value) == expected
+
+
+@pytest.mark.parametrize(("length", "is_told"), [(MAX_FIX - 16, True), (MAX_FIX - 15, False)])
+def test_other_changes_of_types_are_told_up_to_a_length(length, is_told):
+    schema = SimpleNamespace(types=[SimpleNamespace(types={"T": frozenset([og.f32, og.s8])})])
+    first, second = TypedPort("p" * length, "T", og.f32), TypedPort("src", "T", og.s8)
+    fix = f"or change {first.name} to s8"
+    assert len(fix) == MAX_FIX + (not is_told)
+    expected = Mismatch(second, f"f32, as {first.name} is f32", fix if is_told else "")
+    assert mismatches(schema, [], [first, second]) == [expected]
+    assert mismatches(schema, schema.types, [first, second]) == []
