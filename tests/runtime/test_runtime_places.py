@@ -1,5 +1,6 @@
 """Where values of programs lie and how long frames hold arrays, with places worked out by hand."""
 
+import mmap
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -12,6 +13,7 @@ from onegraph.compiler.kernels.native import CompiledKernel
 from onegraph.compiler.steps import CompiledStep, NumpyStep
 from onegraph.native.library import address_of
 from onegraph.opset.host.control import BODIES, FIXED
+from onegraph.runtime import frame as frame_module
 from onegraph.runtime import grown_outputs, measuring, placing, subprograms
 from onegraph.runtime import program as program_module
 from onegraph.runtime.frame import Frame
@@ -151,8 +153,10 @@ def test_a_free_frame_drops_the_arrays_of_the_caller():
     assert program.free_frames == ["other", frame]
 
 
-def test_a_frame_of_zeros_has_an_aligned_place_for_each_external_value():
-    bound, memory = [], np.ones(100, np.uint8)
+def test_a_frame_of_zeros_has_an_aligned_place_for_each_external_value(monkeypatch):
+    bound, mapped, memory, map_pages = [], [], np.ones(100, np.uint8), mmap.mmap
+    pages = SimpleNamespace(mmap=lambda *given: mapped.append(given) or map_pages(*given))
+    monkeypatch.setattr(frame_module, "mmap", pages)
     frame = object.__new__(Frame)
     frame.arena, frame.plan = memory, SimpleNamespace(bind=lambda slot, place: bound.append((slot, place)))
     values = {3: value(3, (10,)), 5: value(5, (0,)), 7: value(7, (20,)), 9: value(9, (1,))}
@@ -166,6 +170,9 @@ def test_a_frame_of_zeros_has_an_aligned_place_for_each_external_value():
         ]
         assert first % 4096 == 0
         assert not memory.any()
+    frame.placement.external = ()
+    with frame.blank():
+        assert mapped == [(-1, 320), (-1, 1)]
 
 
 @pytest.mark.parametrize(("takes", "frames", "trims"), [(LARGE, 0, 0), (LARGE + 1, 0, 1), (LARGE + 1, 1, 0)])
