@@ -196,7 +196,7 @@ class Emitter:
         Raises:
             SpecError: the op cannot have these inputs.
         """
-        if len(op.outputs) == 1 and (early := self._replaced(op.kind, inputs, op.attrs, op.edition)) is not None:
+        if (early := self._replaced(op.kind, inputs, op.attrs, op.edition)) is not None:
             return (early,)
         names, types = [end.name for end in op.outputs], tuple([end.dtype for end in op.outputs])
         name = self._name() or op.name

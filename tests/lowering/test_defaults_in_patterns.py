@@ -6,7 +6,8 @@ from helpers.recorded import numbers_of
 
 import onegraph as og
 from onegraph.ir.op import schema_of
-from onegraph.opset.editions.registry import edition
+from onegraph.lowering.patterns.table import OF_KNOWN_DIMS, REWRITES
+from onegraph.opset.editions.registry import EDITIONS, edition
 from tests.lowering import test_near_patterns as cases
 
 # The first words of cases whose patterns read attributes that have defaults, and the attributes.
@@ -70,3 +71,11 @@ def test_attributes_that_are_left_out_have_their_defaults(family):
             assert told(cases.rewritten(bare)) == told(cases.rewritten(plain)), name
         total += count
     assert total
+
+
+@pytest.mark.parametrize("table", [REWRITES, OF_KNOWN_DIMS], ids=["all", "of known dims"])
+def test_early_patterns_are_of_ops_with_one_result(table):
+    every = [edition(name).schemas for name in EDITIONS]
+    schemas = [one[kind] for one in every for kind in table.early if kind in one]
+    assert schemas
+    assert all(len(schema.outputs) == 1 and not schema.outputs[0].variadic for schema in schemas)
