@@ -986,7 +986,19 @@ CALLED: tuple[tuple[Any, ...], ...] = (
             ([4, 8], [1], ("int64", [1]), WHOLE, "int8", "float32"),
             ([2, 8], [2], None, WHOLE, "int8", "float32"),
             ([4, 1], [8], ("int32", [8]), WHOLE, "int32", "bfloat16"),
+            ([1, 4], [4, 2], None, (-8, 7), "int32", "float32"),
+            ([1, 4], [4, 2], ("int8", [4, 2]), (0, 16), "int8", "float32"),
         )
+    ],
+    *[
+        (
+            "torchao.dequantize_affine.default",
+            [("int8", dims), scales, None],
+            ["n0", block, "n1", None, BYTE, -8, 7],
+            ("float32", dims),
+            [[0, 1]],
+        )
+        for dims, scales, block in (([4, 9], [4, 3], [1, 3]), ([2, 4, 8], [2, 4, 8], [1, 1, 1]), ([4, 8], [2, 2], [2, 4]))
     ],
     *[
         (
@@ -1038,6 +1050,14 @@ CALLED: tuple[tuple[Any, ...], ...] = (
             (["n3"], [3, 4, 5]),
             ([None, None, "n1"], [3, 4, 2]),
             (["n1", "n1", "n1"], [2]),
+        )
+    ],
+    *[
+        ("aten.index.Tensor", [[3, 4, 5, 6], ("int64", [2]), ("int64", [2, 1])], ["n0", places], shape, [[], [1, 2]])
+        for places, shape in (
+            ([None, "n1", None, "n2"], [2, 2, 3, 5]),
+            ([None, None, "n1", "n2"], [3, 4, 2, 2]),
+            ([None, "n1"], [3, 2, 5, 6]),
         )
     ],
     *[

@@ -5,6 +5,7 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph._util.size_symbols import OpenSizes
 from onegraph.lowering.emitter import Emitter
 from onegraph.lowering.integer_products import (
     IntegerWeights,
@@ -142,6 +143,25 @@ def test_sums_beyond_f32_are_exact(groups, zeros, are_known):
     arrays = {name: array for name, array in (("x", src), ("w", given)) if name in graph.inputs}
     assert exact.max() > 1 << 24
     np.testing.assert_array_equal(reference.run(graph, arrays)["y"].reshape(exact.shape), exact)
+
+
+@pytest.mark.parametrize(
+    ("window", "is_open", "is_inside"),
+    [
+        (Window([1], [1], [0], [1]), True, True),
+        (Window([1], [0], [1], [1]), True, True),
+        (Window([1], [0], [0], [1], auto_pad="SAME_UPPER"), True, True),
+        (Window([1], [0], [0], [1]), True, False),
+        (Window([1], [1], [0], [1]), False, False),
+        (Window([1], [0], [0], [1]), False, False),
+    ],
+)
+def test_zero_points_of_a_run_leave_padded_images_of_open_sizes(window, is_open, is_inside):
+    """The sums of weights behind the product are known otherwise."""
+    graph, (size,) = og.Graph(strict=False), OpenSizes([5]).symbols if is_open else (5,)
+    src, point = graph.input("x", "u8", (1, 2, size)), graph.input("zero", "u8", ())
+    integer_convolution(Emitter(graph), src, np.ones((3, 2, 2), np.int8), point, None, window, groups=1)
+    assert ("DynamicDequantize" in [op.kind for op in graph.ops]) is is_inside
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,37 @@ def test_codes_of_16_bits_alone_are_rounded_numbers():
     np.testing.assert_array_equal(found, [[0, 0, 0, 0.5, 7, 127.5]])
 
 
+STEPS = (TWO, np.int16([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "scales", "ends"),
+    [
+        ("int16", "f32", [Scale(HALF, np.array(3, np.int16))] * 2, (-32771, 32764)),
+        ("uint16", "f32", [Scale(HALF, np.array(9, np.uint16))] * 2, (-9, 65526)),
+        ("uint16", "f32", [Scale(TWO[:1], None, 0), Scale(HALF)], (0, 65535)),
+        ("int16", "f16", [Scale(HALF)] * 2, None),
+        ("int16", "f32", [Scale(HALF, np.array(3, np.int16)), Scale(HALF, np.array(4, np.int16))], None),
+        ("int16", "f32", [Scale(HALF), Scale(TWO[1:])], None),
+        ("int16", "f32", [Scale(*STEPS)] * 2, None),
+        ("int16", "f32", [Scale(TENSOR)] * 2, None),
+        ("int16", "f32", [Scale(TENSOR), Scale(HALF)], None),
+        ("int16", "f32", [Scale(np.array(0, np.float32))] * 2, None),
+        ("int16", "f32", [Scale(np.array(-0.5, np.float32))] * 2, None),
+        ("int16", "f32", [Scale(np.array(np.inf, np.float32))] * 2, None),
+    ],
+)
+def test_codes_of_16_bits_with_equal_known_steps_are_multiples(dtype, kind, scales, ends):
+    graph = og.Graph()
+    emit, src = Emitter(graph), graph.input("x", kind, (4, 2))
+    tensor = graph.input("scale", og.f32, (1,))
+    own = [Scale(tensor, one.zero, one.axis) if one.scale is TENSOR else one for one in scales]
+    with np.errstate(all="ignore"):
+        dequantize(emit, quantize(emit, src, own[0], og.DataType(dtype)), own[1])
+    found = [(op.attrs["low"], op.attrs["high"]) for op in graph.ops if op.kind == "FakeQuantize"]
+    assert found == ([] if ends is None else [ends])
+
+
 @pytest.mark.parametrize(
     ("weights", "zero", "moved"),
     [
