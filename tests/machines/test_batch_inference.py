@@ -85,6 +85,33 @@ def test_prepared_model_compiles_nothing_at_the_first_batch():
     assert infer.executable.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "programs"),
+    [((None, 3), None, 0), ((4, 3), None, 1), ((None, 3), 5, 1), ((None, None), 5, 0), (None, 5, 0)],
+)
+def test_model_is_prepared_where_its_rows_are_known(shape, size, programs):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, shape)))
+    infer = BatchInference(g, batch_size=size)
+    assert infer.prepare() is infer
+    assert infer.executable.cache_info().misses == programs
+    np.testing.assert_array_equal(infer({"x": rows(6)})["y"], np.maximum(rows(6), 0))
+
+
+def test_model_of_a_number_has_no_rows():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, ())))
+    with pytest.raises(og.ArgumentError, match=r"shape \[6\]; expected \[\]"):
+        BatchInference(g)({"x": rows(2).ravel()})
+
+
+def test_rows_of_a_second_input_are_those_of_the_model():
+    g = og.Graph()
+    g.output("y", g.input("a", og.f32, None) + g.input("b", og.f32, (4, 1)))
+    found = BatchInference(g)({"a": rows(6)[:, :1], "b": rows(6)[:, 1:2]})["y"]
+    np.testing.assert_array_equal(found, rows(6)[:, :1] + rows(6)[:, 1:2])
+
+
 def test_column_of_another_name_and_data_type():
     found = BatchInference(graph(), columns={"x": "pixels"})({"pixels": rows(2, np.float64)})
     np.testing.assert_allclose(found["y"], rows(2) @ W, rtol=1e-5, atol=1e-5)
