@@ -37,19 +37,21 @@ def captured(front: Any) -> Iterator[str]:
         ("getitem", ["n4", 1], [1, 3]),
         ("aten.ones.default", [[2, 3]], [2, 3]),
         ("aten.mm.default", ["n3", "n6"], [2, 3]),
+        ("aten.slice.Tensor", ["n1", 0, 0, 0], [0, 3]),
+        ("aten.cat.default", [["n8", "n1"], 0], [2, 3]),
     ]
     given = [own.from_numpy(np.ones((2, 3), np.float16))]
     try:
         for now in (None, SimpleNamespace(fw_metadata=None)):
             own.TracingContext.now = now
-            yield str(backend.onegraph(graph_of([[2, 3]], calls, [3, 5, 7]), [], options={"threads": 1}))
+            yield str(backend.onegraph(graph_of([[2, 3]], calls, [3, 5, 7, 9]), [], options={"threads": 1}))
             for kind in ("inference", "forward", "backward"):
-                region = backend.CapturedRegion(graph_of([[2, 3]], calls, [3, 5, 7]), options(), kind)
+                region = backend.CapturedRegion(graph_of([[2, 3]], calls, [3, 5, 7, 9]), options(), kind)
                 yield f"{kind} {region.weights} {region.written} {region.saved}"
                 made = region._divided(given, [])
                 yield from made.graph.lines()
                 yield f"{[name for name in vars(made) if name.startswith('_folded')]} {made.recompiled}"
-            yield f"{front['in_place'].written_inputs(graph_of([[2, 3]], calls, [3, 5, 7]))}"
+            yield f"{front['in_place'].written_inputs(graph_of([[2, 3]], calls, [3, 5, 7, 9]))}"
     finally:
         backend.aot_autograd, own.TracingContext.now = usual, before
 

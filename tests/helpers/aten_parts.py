@@ -276,6 +276,7 @@ def decompositions(front: Any) -> Iterator[str]:
             yield str(capture._dropout(Told("src"), p, train))
     finally:
         paths.torch, paths.aten, capture.torch, capture.aten = before
+    yield from _filled(paths)
     table = {
         op: (lambda *args, name=str(op), **kwargs: Told(f"{name}{args}{kwargs}"))
         for op in (*forms.DTYPE_OF, *forms.IN_ROWS, own.OPS.aten.add.Tensor)
@@ -288,6 +289,22 @@ def decompositions(front: Any) -> Iterator[str]:
         yield f"{op} {outcome(function, 1, own.Tensor(FLOAT, (own.SymInt('s0', 0),)), *kinds)}"
     several = {op: lambda *_, **__: (Told("a"), Told("b")) for op in forms.IN_ROWS}
     yield str([one(kinds[0]) for one in forms.as_kernels(several).values()] + [*forms.as_kernels({})])
+
+
+def _filled(paths: Any) -> Iterator[str]:
+    """What becomes of functions that make tensors of numbers."""
+    before = paths.torch
+
+    def function(name: str) -> Any:
+        return lambda *args, **kwargs: f"{name} {args} {kwargs}"
+
+    paths.torch = SimpleNamespace(tensor=function("tensor"), full=function("full"))
+    try:
+        for name, number, named in itertools.product(("tensor", "full"), (1.5, 2, True), (None, {"dtype": 3})):
+            yield paths._filled_numbers().__torch_function__(getattr(paths.torch, name), (), (number,), named)
+        yield paths._filled_numbers().__torch_function__(paths.torch.full, ())
+    finally:
+        paths.torch = before
 
 
 def own_ops(front: Any) -> Iterator[str]:
@@ -437,6 +454,8 @@ def stated(front: Any) -> Iterator[str]:
         (["TruncToInt(Minus*ToFloat(s0))", "s0"], [12, 8], [[15, 10]]),
         (["Abs(s0)", "s0"], [8, 8], [[9, 9], [9, 8]]),
         (["s0*(s1//2)", "s0", "s1"], [12, 4, 7], [[10, 5, 4], [10, 5, 6]]),
+        (["s0+s1", "s0-s1"], [9, 3], [[10, 4], [10, 3]]),
+        (["2*s0+3*s1", 4], [12, 4], [[14, 4], [12, 5]]),
     )  # fmt: skip
     parsed = own.sympy_stand_in.parsed
     numbers = {"Float": 1.5, "Odd": 1.1, "Minus": -1.5}
@@ -998,7 +1017,11 @@ CALLED: tuple[tuple[Any, ...], ...] = (
             ("float32", dims),
             [[0, 1]],
         )
-        for dims, scales, block in (([4, 9], [4, 3], [1, 3]), ([2, 4, 8], [2, 4, 8], [1, 1, 1]), ([4, 8], [2, 2], [2, 4]))
+        for dims, scales, block in (
+            ([4, 9], [4, 3], [1, 3]),
+            ([2, 4, 8], [2, 4, 8], [1, 1, 1]),
+            ([4, 8], [2, 2], [2, 4]),
+        )
     ],
     *[
         (

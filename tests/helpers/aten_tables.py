@@ -340,7 +340,7 @@ def layouts_of_kernels(front: Any) -> Iterator[str]:
     """The strides that PyTorch's kernels give results."""
     strides, image = front["strides"], [2, 3, 4, 4]
     last, turned = [48, 1, 12, 3], [16, 32, 4, 1]
-    one = ([1, 3, 1, 1], [3, 1, 1, 1], [3, 1, 3, 3])
+    one, thin = [1, 3, 1, 1], [2, 1, 4, 4]
     calls: list[Any] = [
         ("aten.add.Tensor", ["n0", "n1"]),
         ("aten.add.Tensor", ["n0", 2]),
@@ -364,15 +364,15 @@ def layouts_of_kernels(front: Any) -> Iterator[str]:
         ("getitem", ["n0", 0]),
     ]
     pairs = (
-        (turned, turned),
-        (last, last),
-        (last, turned),
-        (turned, [16, 16, 4, 1]),
-        (one[1], one[2]),
-        ([48, 16, 4, 1],) * 2,
+        (image, turned, turned),
+        (image, last, last),
+        (image, last, turned),
+        (image, turned, [16, 16, 4, 1]),
+        (one, [3, 1, 1, 1], [3, 1, 3, 3]),
+        (image, *([48, 16, 4, 1],) * 2),
+        (thin, *([16, 1, 4, 1],) * 2),
     )
-    for (name, places), (first, second) in itertools.product(calls, pairs):
-        shape = one[0] if first is one[1] else image
+    for (name, places), (shape, first, second) in itertools.product(calls, pairs):
         for stated in (None, [0, 16, 4, 1]):
             inputs = [("float32", shape, first), ("float32", shape, second), ("int64", [3])]
             like = ("float32", shape, stated or own.strides_of(shape))

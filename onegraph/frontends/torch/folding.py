@@ -95,10 +95,10 @@ def without_returns(gm: GraphModule) -> None:
             node.replace_all_uses_with(origin)
 
 
-def _order(node: FxNode) -> list[int]:
-    """The axes of a tensor in the order that a call puts them into; empty for other calls."""
+def _order(node: FxNode) -> list[int] | None:
+    """The axes of a tensor in the order that a call puts them into; None for other calls."""
     if str(node.target) not in TRANSPOSES or "val" not in node.meta:
-        return []
+        return None
     rank = len(node.meta["val"].shape)
     order = [*range(rank)]
     if str(node.target) == "aten.permute.default":

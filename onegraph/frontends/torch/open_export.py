@@ -206,7 +206,7 @@ class _Unknown:
 
     def _again(self, op: Op, sources: Sequence[LogicalTensor | None]) -> Sequence[LogicalTensor]:
         asked = [name for name, value in op.attrs.items() if is_open(value if type(value) is tuple else (value,))]
-        if asked == ["shape"] and op.kind == "StaticReshape":
+        if asked == ["shape"]:  # of a StaticReshape
             src: Any = sources[0]
             return [self._reshaped(op, src)]
         if asked:
