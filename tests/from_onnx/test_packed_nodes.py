@@ -1,7 +1,6 @@
 """Codes of 4 bits behind DequantizeLinear, which are read as they are packed in the file."""
 
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,7 +11,6 @@ import onegraph as og
 import onegraph.onnx
 from onegraph.arrays.packed_codes import packed
 from onegraph.frontends.onnx import packed_nodes
-from onegraph.frontends.onnx.packed_nodes import Codes
 
 pytestmark = pytest.mark.library
 KINDS = {"s4": (TensorProto.INT4, -8, 8), "u4": (TensorProto.UINT4, 0, 16)}
@@ -202,38 +200,6 @@ def test_a_product_of_another_depth_is_refused():
     model = Weights().model(PLAIN, {"x": rows_of(depth=90)})
     with pytest.raises(og.FormatError, match="96 as its last dim"):
         onegraph.onnx.load(model)
-
-
-@pytest.mark.parametrize(
-    ("dims", "scales", "axis", "block", "fits"),
-    [
-        ([96, 40], [3, 40], 0, 32, (True, False)),
-        ([40, 96], [40, 3], 1, 32, (False, True)),
-        ([96, 40], [6, 40], 0, 16, (True, False)),
-        ([96, 40], [4, 40], 0, 24, (False, False)),
-        ([96, 40], [1, 40], 0, 96, (True, False)),
-        ([96, 40], [1, 40], 0, 100, (True, False)),
-        ([96, 40], [2, 40], 0, 64, (True, False)),
-        ([96, 40], [1, 40], 0, 64, (False, False)),
-        ([96, 40], [40, 3], 0, 32, (False, False)),
-        ([96, 96], [3, 96], 0, 32, (True, False)),
-        ([96, 96], [96, 3], 1, 32, (False, True)),
-        ([96, 40], [40], 1, 0, (True, False)),
-        ([96, 40], [96], 0, 0, (False, True)),
-        ([96, 40], [96], 1, 0, (False, False)),
-        ([96, 40], [], 1, 0, (True, True)),
-        ([96, 40], [1], 0, 0, (True, True)),
-        ([96, 40], [2], 0, 0, (False, False)),
-        ([95, 40], [40], 1, 0, (False, False)),
-        ([95, 40], [], 1, 0, (False, True)),
-        ([96, 41], [], 1, 0, (False, False)),
-        ([0, 40], [], 1, 0, (False, False)),
-        ([96, 0], [], 1, 0, (False, False)),
-    ],
-)
-def test_codes_of_whole_bytes_and_groups_fit(dims, scales, axis, block, fits):
-    codes = Codes("d", SimpleNamespace(dims=dims), SimpleNamespace(dims=scales), None, axis, block)
-    assert (codes.fits(0), codes.fits(1)) == fits
 
 
 def test_pages_of_turned_codes_are_given_back(monkeypatch):
