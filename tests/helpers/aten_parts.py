@@ -1015,7 +1015,7 @@ CALLED: tuple[tuple[Any, ...], ...] = (
             [("int8", dims), scales, None],
             ["n0", block, "n1", None, BYTE, -8, 7],
             ("float32", dims),
-            [[0, 1]],
+            [[0], [0, 1]],
         )
         for dims, scales, block in (
             ([4, 9], [4, 3], [1, 3]),
@@ -1080,9 +1080,11 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         for places, shape in (
             ([None, "n1", None, "n2"], [2, 2, 3, 5]),
             ([None, None, "n1", "n2"], [3, 4, 2, 2]),
+            ([None, "n1", "n2"], [3, 2, 2, 6]),
             ([None, "n1"], [3, 2, 5, 6]),
         )
     ],
+    ("aten.index.Tensor", [[3, 4, 5], ("int64", [3]), ("bool", [3])], ["n0", ["n1", "n2"]], [3, 5], [[]]),
     *[
         (f"aten.{name}", [[3, 4], ("int64", [2, 4]), [2, 4]], ["n0", axis, "n1", *rest], [3, 4], [[], [1]])
         for axis in (0, -1)

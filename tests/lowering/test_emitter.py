@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.lowering import emitter
 from onegraph.lowering.emitter import Emitter, Rewrites, edition_of
 from onegraph.lowering.subgraph import BodyBuilder, Captures
 
@@ -93,6 +94,35 @@ def test_the_first_pattern_that_fits_replaces_an_op():
         assert len(graph.ops) == 1
 
 
+def test_ops_of_other_graphs_keep_their_names_or_get_those_of_the_node():
+    other, graph = og.Graph(), og.Graph()
+    x = graph.input("x", F32, (2, 3))
+    other.output("y", other.op("Abs", [other.input("x", F32, (2, 3))], name="own"))
+    emit = Emitter(graph)
+    emit.repeat(other.ops[0], [x])
+    emit.named("node")
+    emit.repeat(other.ops[0], [x])
+    assert [op.name for op in graph.ops] == ["own", "node"]
+    assert Emitter(graph, Rewrites({"Abs": [lambda emit, op: x]}, {})).repeat(other.ops[0], [x]) == (x,)
+    assert len(graph.ops) == 2
+
+
+def test_a_pattern_replaces_the_first_of_several_results():
+    graph, emit, x = started(Rewrites({}, {"TopK": [lambda emit, op: op.inputs[0]]}))
+    made = emit.ends("TopK", [x, np.array([1])], {"axis": 1})
+    again = Emitter(graph, emit.rewrites).repeat(graph.ops[0], graph.ops[0].inputs)
+    assert [[one.shape for one in ends] for ends in (made, again)] == [[(2, 3), (2, 1)]] * 2
+    assert (made[0] is x, made[1] is graph.ops[0].outputs[1], again[1] is graph.ops[1].outputs[1]) == (True,) * 3
+
+
+def test_constants_that_are_computed_are_asked_for_their_size(monkeypatch):
+    asked = []
+    monkeypatch.setattr(emitter, "refuse_large", lambda *ends: asked.append(ends))
+    attrs = {"axis": 0, "keep_dims": False, "last": False}
+    started()[1].foreign([np.float32([[1, 2, 3]] * 2)], attrs, [og.s64], repeatable=True, kind="ArgMax")
+    assert asked == [((3,), og.s64)]
+
+
 @pytest.mark.parametrize(
     ("kind", "dtypes", "edition"),
     [
@@ -104,6 +134,7 @@ def test_the_first_pattern_that_fits_replaces_an_op():
         ("Concat", [og.s64, og.s64], "host"),
         ("ArgMax", [F32], "host"),
         ("SoftMax", [og.s64], "onednn"),
+        ("ReduceSum", [None, None], "onednn"),
     ],
 )
 def test_base_ops_take_the_data_types_that_they_have(kind, dtypes, edition):

@@ -125,10 +125,10 @@ def dequantize_blocks(node: AtenNode) -> Value:
 
 
 def _of_whole_axes(node: AtenNode, codes: Value, block: list[int], scales: Value, zeros: Value | None) -> Value:
-    emit, shape = node.emit, shape_of(codes)
-    if shape is None or any(dim is None or size not in (1, dim) for dim, size in zip(shape, block, strict=True)):
+    emit, shape = node.emit, node.shape("input")
+    if any(size not in (1, dim) for dim, size in zip(shape, block, strict=True)):
         raise NotLowered(f"blocks of {block} of codes or scales that may change")
-    dims = numbers(*[1 if size == dim else dim or 0 for dim, size in zip(shape, block, strict=True)])
+    dims = numbers(*[1 if size == dim else dim for dim, size in zip(shape, block, strict=True)])
     result = cast(emit, codes, F32)
     if zeros is not None:
         result = binary(emit, "Subtract", result, reshape(emit, cast(emit, zeros, F32), dims))

@@ -15,7 +15,7 @@ from ....lowering.emitter import Value, dtype_of, numbers
 from ....lowering.movement import cast, concat, expand, part, reshape, transpose, unsqueeze
 from ....lowering.reduction import reduce as least_of
 from ....opset.dtypes import DataType
-from ....opset.shapes import broadcast
+from ....opset.shapes import broadcast, known_dims
 from ..node import AtenNode, NotLowered, lowers
 
 # By PyTorch's reduction: that of the ops, and what changes nothing.
@@ -111,7 +111,7 @@ def gathered(node: AtenNode) -> Value:
     axes = sorted(order[:count])
     src = transpose(node.emit, node.value("self"), order)
     result = node.emit.op("GatherND", [src, _tuples(node, indices, named)], edition="host")
-    if axes != [*range(axes[0], axes[0] + count)] or not axes[0]:
+    if axes != [*range(axes[0], axes[0] + count)]:
         return result
     # The axes of the indices take the place of the indexed ones.
     size, before = len(named), axes[0]
@@ -131,8 +131,7 @@ def _places(node: AtenNode, by_axis: Sequence[Any]) -> tuple[list[int], list[Val
 
 def _named(indices: Sequence[Value]) -> tuple[int, ...]:
     """The shape of the indices together."""
-    shape: Any = reduce(broadcast, [index.shape for index in indices])
-    return tuple([dim or 0 for dim in shape])
+    return known_dims(reduce(broadcast, [index.shape for index in indices]))
 
 
 def _tuples(node: AtenNode, indices: Sequence[Value], shape: Sequence[int]) -> Value:
