@@ -7,6 +7,8 @@ import pytest
 
 import onegraph as og
 
+pytest.importorskip("onnx", reason="onnx is not installed")
+
 load = importlib.import_module("onegraph.frontends.onnx.load")
 ERROR = og.FormatError("model.onnx", "half of a model", "a whole one")
 
