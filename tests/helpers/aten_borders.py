@@ -303,6 +303,31 @@ def attentions(front: Any) -> Iterator[str]:
         yield str(sizes.conditions())
 
 
+def masked_scores(front: Any) -> Iterator[str]:
+    """Safe softmaxes of products plus known masks that leave each query, or each key, a finite number or none."""
+    inf, shape = -np.inf, [3, 4]
+    masks = {
+        "a key for each query": [[0, inf, 1, inf], [inf, 0, 0, inf], [inf, inf, 2, inf]],
+        "a query for each key": [[0, 1, 2, 3], [inf] * 4, [0, inf, 0, inf]],
+        "a row": [[0, inf, inf, inf]],
+        "no row": [[inf] * 4],
+        "a number": 0.5,
+    }
+    for (name, numbers), product, dim in itertools.product(masks.items(), ("mm", "aten.exp.default"), (-1, 1, 0)):
+        mask = np.float32(numbers)
+        inputs = [[3, 5] if product == "mm" else shape, [5, 4], [*mask.shape]]
+        calls: list[Any] = [
+            (product, ["n0", "n1"] if product == "mm" else ["n0"], shape),
+            ("aten.add.Tensor", ["n3", "n2"], shape),
+            ("aten._safe_softmax.default", ["n4", dim], shape),
+        ]
+        gm = graph_of(inputs, calls, [5])
+        sources, taken = [*gm.graph.nodes][:2], [*gm.graph.nodes][3:6]
+        metas, known = {node: node.meta.get("val") for node in gm.graph.nodes}, {[*gm.graph.nodes][2]: np.asarray(mask)}
+        made = front["lowering"].lower_graph(taken, sources, taken[-1:], known, metas)
+        yield f"{name} {product} {dim} {[(op.kind, op.outputs[0].shape) for op in made.graph.ops]}"
+
+
 PARTS = (
     captured,
     draws_in_order,
@@ -314,5 +339,6 @@ PARTS = (
     changes_in_order,
     chains_of_writes,
     attentions,
+    masked_scores,
 )
 BORDERS = {one.__name__: one for one in PARTS}

@@ -1120,6 +1120,27 @@ CALLED: tuple[tuple[Any, ...], ...] = (
         for name, rest in (("scatter.src", ["n2"]), ("scatter.value", [2.0]), ("scatter_add.default", ["n2"]))
     ],
     *[
+        (
+            "aten._native_batch_norm_legit_functional.default",
+            [shape, *[[shape[1]]] * 4],
+            [*(f"n{place}" for place in range(5)), True, 0.25, 1e-5],
+            (shape, *[[shape[1]]] * 4),
+            [[]],
+        )
+        for shape in ([3, 1, 2], [2, 1, 1], [1, 1, 1], [1, 2, 1], [4, 3], [2, 3, 4, 5])
+    ],
+    *[
+        (
+            "aten.native_group_norm.default",
+            [shape, [4], [4]],
+            ["n0", *ends, shape[0], 4, shape[2], 2, 1e-5],
+            (shape, [shape[0], 2], [shape[0], 2]),
+            [[]],
+        )
+        for shape in ([2, 4, 3], [2, 4, 4])
+        for ends in (["n1", None], [None, "n2"], ["n1", "n2"], [None, None])
+    ],
+    *[
         ("aten._fused_rms_norm.default", [[4, 8], [8]], ["n0", [8], weight, eps], ([4, 8], [4, 1]), [[]])
         for weight in ("n1", None)
         for eps in (None, 1e-5, 0.5)
@@ -1206,10 +1227,12 @@ def calls(front: Any) -> Iterator[str]:
         gm = graph_of(inputs, [(name, places, result)], [len(inputs)])
         nodes = [*gm.graph.nodes]
         metas, call = {node: node.meta.get("val") for node in nodes}, nodes[len(inputs)]
-        first = gm.graph.call_function(own.operator.getitem, [call, 0])
-        metas[first] = metas[call][0] if type(metas[call]) is tuple else None
-        ends = [first] if type(metas[call]) is tuple else [call]
-        for known in known_of:
+        parts = []
+        for place, one in enumerate(metas[call] if type(metas[call]) is tuple else ()):
+            parts.append(gm.graph.call_function(own.operator.getitem, [call, place]))
+            metas[parts[-1]] = one
+        every = [[one] for one in parts] + [parts] * (len(parts) > 1)
+        for known, ends in itertools.product(known_of, every or [[call]]):
             read = [nodes[one] for one in known if metas[nodes[one]] is not None]
             arrays = {
                 node: np.arange(metas[node].numel()).reshape(metas[node].shape).astype(metas[node].dtype.numpy)
@@ -1217,9 +1240,8 @@ def calls(front: Any) -> Iterator[str]:
             }
             sources = [node for node in call.all_input_nodes if node not in arrays]
             try:
-                yield from lines_of(
-                    lowering.lower_graph([call, *(ends if ends != [call] else [])], sources, ends, arrays, metas).graph
-                )
+                made = lowering.lower_graph([call, *(parts and ends)], sources, ends, arrays, metas)
+                yield from lines_of(made.graph)
             except Exception as error:
                 yield f"{name} {places} {known} {type(error).__name__}"
 

@@ -73,10 +73,10 @@ def batch_norm_training(node: AtenNode) -> list[Value | None]:
     normal = lowering.batch_norm_of_images(emit, "BatchNormForwardTraining", [src], [*running, gamma, beta], **attrs)
     result, mean, variance = normal[0], normal[3], normal[4]
     inverse = inverse_root(node, binary(emit, "Add", variance, filled(node["eps"], variance)))
-    statistics = [cast(emit, one, DTYPES[node.like[1].dtype]) for one in (mean, inverse)]
+    ends = zip((mean, inverse), node.like[1:3], strict=True)
+    statistics = [cast(emit, one, DTYPES[like.dtype]) for one, like in ends]
     if "functional" not in node.name:
         return [result, *statistics]
-    kept = DTYPES[node.like[3].dtype]
     # PyTorch keeps the unbiased variance; the op of the specification mixes in that of the batch as it is.
     updated = [
         binary(
@@ -87,7 +87,8 @@ def batch_norm_training(node: AtenNode) -> list[Value | None]:
         )
         for index, statistic in enumerate((mean, variance))
     ]
-    return [result, *statistics, *(cast(emit, one, kept) for one in updated)]
+    kept = zip(updated, node.like[3:], strict=True)
+    return [result, *statistics, *(cast(emit, one, DTYPES[like.dtype]) for one, like in kept)]
 
 
 @lowers("native_layer_norm.default")
