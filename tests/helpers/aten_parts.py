@@ -1206,8 +1206,28 @@ CALLED: tuple[tuple[Any, ...], ...] = (
             ("im2col", [2, 4, 4], [[2, 2], [1, 1], [1, 0], [1, 1]], [8, 15]),
             ("col2im", [1, 8, 4], [[4, 4], [2, 2], [1, 1], [0, 0], [2, 2]], [1, 2, 4, 4]),
             ("col2im", [8, 4], [[4, 4], [2, 2], [1, 1], [0, 0], [2, 2]], [2, 4, 4]),
+            ("im2col", [1, 2, 5, 6], [[3, 2], [1, 2], [1, 0], [2, 1]], [1, 12, 12]),
+            ("col2im", [1, 12, 12], [[5, 6], [3, 2], [1, 2], [1, 0], [2, 1]], [1, 2, 5, 6]),
+            ("avg_pool2d", [2, 5, 6], [[3, 2], [2, 1], [1, 0], False, True, 5], [2, 3, 5]),
+            ("avg_pool2d", [1, 2, 5, 6], [[3, 2], [2, 1], [1, 0], False, True], [1, 2, 3, 5]),
+            ("avg_pool3d", [2, 5, 6, 4], [[3, 2, 1], [2, 1, 3], [1, 0, 0], True, True, 7], [2, 3, 5, 2]),
+            ("adaptive_avg_pool1d", [2, 7], [[3]], [2, 3]),
+            ("_adaptive_avg_pool3d", [1, 2, 5, 4, 7], [[2, 2, 3]], [1, 2, 2, 2, 3]),
         )
     ],
+    *[
+        (f"aten.{name}.default", [source], ["n0", *places], (result, ("int64", result)), [[], [0]])
+        for name, source, places, result in (
+            ("max_pool2d_with_indices", [1, 2, 7, 8], [[3, 2], [2, 3], [1, 0], [1, 2], True], [1, 2, 4, 3]),
+            ("max_pool2d_with_indices", [2, 7, 8], [[3, 2], [2, 3], [1, 0], [1, 2]], [2, 4, 2]),
+            ("max_pool2d_with_indices", [2, 7, 8], [[2], []], [2, 3, 4]),
+            ("max_pool3d_with_indices", [1, 2, 4, 5, 6], [[2, 3, 2], [2, 1, 3], [1, 0, 0]], [1, 2, 3, 3, 2]),
+            ("adaptive_max_pool2d", [2, 7, 6], [[3, 4]], [2, 3, 4]),
+            ("adaptive_max_pool3d", [1, 2, 5, 4, 7], [[2, 2, 3]], [1, 2, 2, 2, 3]),
+        )
+    ],
+    ("aten._adaptive_avg_pool2d_backward.default", [[2, 3, 4], [2, 7, 6]], ["n0", "n1"], [2, 7, 6], [[]]),
+    ("aten._adaptive_avg_pool2d_backward.default", [[1, 2, 3, 2], [1, 2, 3, 5]], ["n0", "n1"], [1, 2, 3, 5], [[]]),
     *[
         ("aten._grouped_mm.default", [rows, matrices, ("int32", [3]), [5]], ["n0", "n1", ends, bias], result, [[]])
         for rows, matrices, ends, bias, result in (
@@ -1227,12 +1247,11 @@ def calls(front: Any) -> Iterator[str]:
         gm = graph_of(inputs, [(name, places, result)], [len(inputs)])
         nodes = [*gm.graph.nodes]
         metas, call = {node: node.meta.get("val") for node in nodes}, nodes[len(inputs)]
-        parts = []
-        for place, one in enumerate(metas[call] if type(metas[call]) is tuple else ()):
-            parts.append(gm.graph.call_function(own.operator.getitem, [call, place]))
-            metas[parts[-1]] = one
-        every = [[one] for one in parts] + [parts] * (len(parts) > 1)
-        for known, ends in itertools.product(known_of, every or [[call]]):
+        results = metas[call] if type(metas[call]) is tuple else ()
+        places_read = [[place] for place in range(len(results))] + [[*range(len(results))]] * (len(results) > 1)
+        for known, several in itertools.product(known_of, places_read or [[]]):
+            parts = [gm.graph.call_function(own.operator.getitem, [call, place]) for place in several]
+            metas.update((part, results[place]) for part, place in zip(parts, several, strict=True))
             read = [nodes[one] for one in known if metas[nodes[one]] is not None]
             arrays = {
                 node: np.arange(metas[node].numel()).reshape(metas[node].shape).astype(metas[node].dtype.numpy)
@@ -1240,10 +1259,12 @@ def calls(front: Any) -> Iterator[str]:
             }
             sources = [node for node in call.all_input_nodes if node not in arrays]
             try:
-                made = lowering.lower_graph([call, *(parts and ends)], sources, ends, arrays, metas)
+                made = lowering.lower_graph([call, *parts], sources, parts or [call], arrays, metas)
                 yield from lines_of(made.graph)
             except Exception as error:
                 yield f"{name} {places} {known} {type(error).__name__}"
+            for part in parts:
+                gm.graph.erase_node(part)
 
 
 def lines(name: str, front: Any) -> list[str]:
