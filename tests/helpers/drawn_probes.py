@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from functools import cache
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +15,8 @@ from onegraph._util.worker_process import Outcome
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
 from onegraph.tools import conformance
 from onegraph.tools.conformance import causes, probes, uses
+from onegraph.tools.conformance.changes import Changes
+from onegraph.tools.conformance.page_of_op import PageOfOp
 
 from .drawn_tools import tool
 
@@ -55,6 +58,34 @@ def one_of(drawn: Random) -> tuple[Any, Any]:
         schema = drawn.choice([*words.schemas.values()])
         if uses.uses_of_cases(base_of(schema).kind):
             return words, schema
+
+
+@cache
+def special() -> list[tuple[Any, Any]]:
+    """Ops whose pages print a fact by mistake, once for each mistake, and those whose last input may be an attribute."""
+    found = {}
+    for words in map(edition, (*EDITIONS, "legacy-1")):
+        for kind, schema in words.schemas.items():
+            base = base_of(schema)
+            names = [one.name for one in words.corrections(schema) if one.fact is not None]
+            names += [kind] if base.has_attribute(base.inputs[-1].name) else []
+            found |= {name: (words, schema) for name in names if uses.uses_of_cases(base.kind)}
+    return [*found.values()]
+
+
+@tool
+def changed_uses(drawn: Random) -> str:
+    """What is asked of an op beside uses of it, some of which are right."""
+    words, schema = one_of(drawn) if drawn.random() < 0.3 else drawn.choice(special())
+    several = uses.uses_of_cases(base_of(schema).kind)
+    several = tuple(drawn.sample(several, min(len(several), drawn.choice((1, 2, 3)))))
+    count = drawn.choice((0, 1, len(several), len(several)))
+    asked = Changes(PageOfOp(words, schema), several[:count], several[count:]).probes()
+    return "\n".join(
+        f"{one.group} {one.subject} {one.value} {one.says} {one.use.to_dict()} {[*one.call.items()]} "
+        f"{one.control and one.control.to_dict()} {one.cause}"
+        for one in asked
+    )
 
 
 @tool
