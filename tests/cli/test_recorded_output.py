@@ -69,6 +69,7 @@ convert old.json -o -
 convert old.json -o none/out.py
 convert r.json --for 3.2
 convert r.json --json
+convert old.json --json --for 3.10
 convert r.json --edition onednn-3.2
 convert old.json --edition onednn-3.2
 convert a.json -o out.py --json

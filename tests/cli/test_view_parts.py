@@ -1,5 +1,9 @@
 """Bounds of what is drawn for notebooks, and of the reports that drawings take."""
 
+import json
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -39,6 +43,15 @@ def test_notebooks_do_without_the_interpreter(monkeypatch):
 def test_notebooks_draw_graphs_alone(draw):
     with pytest.raises(og.ArgumentError, match="graph: 5; expected a"):
         draw(5)
+
+
+@pytest.mark.parametrize(("draw", "is_embedded"), [(document.page, False), (document.embedded, True)])
+def test_pages_have_the_tables_of_the_specification(draw, is_embedded):
+    text = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", unescape(draw(graph_of(2))))[1]
+    data = json.loads(text)
+    assert data["embedded"] is is_embedded
+    assert [one["kind"] for one in data["specs"]] == ["ReLU"]
+    assert {"attributes", "inputs", "outputs"} <= data["specs"][0].keys()
 
 
 @pytest.mark.parametrize("height", [1, 2**15])
