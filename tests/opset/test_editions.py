@@ -525,3 +525,13 @@ def test_the_format_of_weights_has_the_name_of_the_edition():
     assert format_of(old, {"filter_format": "OIX"}) == "OIX"
     with pytest.raises(KeyError, match="weights_format"):
         format_of(BASE["ReLU"], {})
+
+
+def test_editions_have_the_type_variables_of_their_ops():
+    """The types of an op in any of them say those of all its ports in the newest one."""
+    for words in map(edition, (*EDITIONS, "legacy-1")):
+        for kind, schema in words.schemas.items():
+            ports = {port.type for port in (*schema.inputs, *schema.outputs)}
+            base = base_of(schema)
+            wanted = {name for row in base.types for name in row.types} if base.kind in BASE else set()
+            assert all(wanted <= ports & row.types.keys() for row in schema.types), (words.name, kind)

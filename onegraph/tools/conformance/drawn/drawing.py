@@ -117,9 +117,6 @@ def _graph(rng: Random, page: PageOfOp) -> Graph | None:
     """A graph of one op with random attributes, shapes and data types; None if the specification refuses it."""
     base = page.base
     types = {name: DataType[word] for name, word in rng.choice(page.combinations).items()}
-    for row in base.types:  # type variables of ports that the edition lacks
-        for name, choices in row.types.items():
-            types.setdefault(name, next(iter(choices)))
     drawing = Draw(rng, base, types, lambda low, high: _source(rng, low, high), wide=True)
     try:
         inputs = recipe(base)(drawing)
