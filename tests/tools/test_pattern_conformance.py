@@ -170,6 +170,67 @@ def test_verdict_follows_from_promise_and_outcome(promised, outcome, verdict):
     assert fused.verdict_of(case, Outcome(outcome, "execute", "")) == verdict
 
 
+CHAINS = (
+    ("MatMul", "Add", "f32", True, "split"), ("MatMul", "Add", "bf16", True, "split"),
+    ("MatMul", "ReLU", "f32", True, "split"), ("MatMul", "ReLU", "bf16", True, "split"),
+    ("MatMul", "Tanh", "f32", True, "unsupported"), ("MatMul", "Exp", "f32", True, "wrong"),
+    ("ReLU", "Add", "f16", False, "fused"), ("ReLU", "Add", "f32", True, "fused"),
+    ("ReLU", "Exp", "f32", False, "split"),
+)  # fmt: skip
+
+
+def report_of_chains():
+    cases = tuple(PatternCase("a page", (*kinds,), dtype, is_promised) for *kinds, dtype, is_promised, _ in CHAINS)
+    return fused.PatternReport(cases, tuple(Outcome(chain[-1], "execute", chain[1]) for chain in CHAINS))
+
+
+def test_report_tells_each_verdict_with_its_chains():
+    assert report_of_chains().text().splitlines() == [
+        "9 chains, 7 of them documented", "", "Promised and not fused: 5",
+        "  a page: MatMul + {Add, ReLU} in f32, bf16: split", "  a page: MatMul + Tanh in f32: unsupported", "",
+        "Fused and wrong: 1", "  a page: MatMul + Exp in f32: wrong", "", "Fused beyond the text: 1",
+        "  a page: ReLU + Add in f16: fused",
+    ]  # fmt: skip
+
+
+def test_report_as_plain_values():
+    report = report_of_chains()
+    facts = report.to_dict()
+    assert [(key, len(one) if isinstance(one, list) else one) for key, one in facts.items()] == [
+        ("cases", 9), ("promised", 7), ("not_fused", 5), ("wrong", 1), ("beyond", 1),
+    ]  # fmt: skip
+    chain = {"pattern": "a page", "kinds": ("MatMul", "Exp"), "dtype": "f32", "promised": True}
+    assert facts["wrong"] == [{**chain, "outcome": "wrong", "detail": "Exp"}]
+    assert report.ids() == {
+        **{f"pattern:MatMul + {kind} in {dtype}": "unfused" for kind in ("Add", "ReLU") for dtype in ("f32", "bf16")},
+        "pattern:MatMul + Tanh in f32": "unfused", "pattern:MatMul + Exp in f32": "wrong",
+    }  # fmt: skip
+
+
+def test_chains_run_in_processes_with_one_thread(monkeypatch):
+    asked, told = [], []
+
+    def run_all(requests, workers, progress, make_worker):
+        asked.append((requests, workers, make_worker()))
+        progress(1)
+        return [Outcome("fused", "execute", "")] * len(requests)
+
+    monkeypatch.setattr(fused, "run_all", run_all)
+    monkeypatch.setattr(fused, "Worker", lambda module, settings: (module, settings))
+    report = fused.run(NEWEST, ["BatchNormInference"], 3, lambda *given: told.append(given))
+    ((requests, workers, made),) = asked
+    assert (workers, made) == (3, (worker.__name__, {"OMP_NUM_THREADS": "1"}))
+    assert requests == [{**case._asdict(), "limit": fused.LIMIT, "repeat": True} for case in report.cases]
+    assert {case.kinds[0] for case in report.cases} == {"BatchNormInference"}
+    assert told == [(1, len(report.cases))]
+    assert len(report.outcomes) == len(report.cases)
+
+
+def test_partitions_of_a_split_chain_are_named():
+    ops = [SimpleNamespace(id=number, kind=kind) for number, kind in enumerate(("MatMul", "ReLU", "Add"))]
+    assert worker._kinds(ops, [2, 0]) == ["MatMul", "Add"]
+
+
 def test_unknown_first_op_is_an_error():
     with pytest.raises(ArgumentError, match="no documented fusion pattern starts with 'StaticReshape'"):
         fused.run(NEWEST, ["StaticReshape"])

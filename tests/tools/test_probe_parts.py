@@ -337,6 +337,12 @@ def test_differences_are_counted(count, text):
     assert made.to_dict() == {**made._asdict(), "differences": [difference._asdict()] * count}
 
 
+def test_an_import_as_plain_values():
+    one = SimpleNamespace(_asdict=lambda: {"op": "ReLU"})
+    facts = {"edition": "e", "note": "a note", "folder": "f", "pages": 5, "differences": [{"op": "ReLU"}] * 2}
+    assert Import("e", "a note", "f", 5, (one, one)).to_dict() == facts
+
+
 # Findings of runs ----------------------------------------------------------------------------------------------------
 
 
@@ -616,6 +622,14 @@ def test_few_codes_may_be_ties(dtype, wrong, ties, fits):
     assert (compare([got], [wanted], ties=ties) == "") is fits
     got[5] += 2
     assert compare([got], [wanted]) == "output 0 is 7 at [5], expected 5"
+
+
+@pytest.mark.parametrize(("mode", "found"), [
+    ("f32", True), ("s32", True), ("f16", True), ("strict", False), ("any", False), (None, False),
+])  # fmt: skip
+def test_types_of_accumulators_are_a_cause(mode, found):
+    (cause,) = [one for one in OWN if one.name == "accumulation_types"]
+    assert cause.when(use_of(**({} if mode is None else {"accumulation_mode": mode}))) is found
 
 
 @pytest.mark.parametrize(("dtypes", "found"), [
