@@ -12,7 +12,7 @@ from onegraph import ArgumentError
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.opset.signature import Fill
 from onegraph.tools.specification.checkout import edition_of, read_checkout
-from onegraph.tools.specification.differences import compare
+from onegraph.tools.specification.differences import PageDifference, compare
 from onegraph.tools.specification.headers import compare_headers
 from onegraph.tools.specification.importing import import_specification
 from onegraph.tools.specification.printed import PrintedAttribute, PrintedPort
@@ -174,6 +174,48 @@ def test_header_and_records_are_compared():
         ("relu", "the op kind", "no enumerator in the header"),
     ]
     assert compare_headers({}, chosen) == []
+
+
+def enumeration(enum, prefix, names):
+    lines = [f"    {prefix}{name} = {place}," for place, name in enumerate(names)]
+    return "\n".join(["typedef enum {", *lines, f"    // {prefix}old,", f"    /* {prefix}older, */", f"}} {enum};"])
+
+
+def told(name, noun, *, is_lost=False):
+    """The difference of one enumerator."""
+    if is_lost:
+        proposal = f"the C API of this version lacks the {noun}: a Correction says what onegraph does"
+        return PageDifference(name, "op", noun, f"the {noun}", "no enumerator in the header", proposal)
+    more = f"add the {noun} with its version"
+    return PageDifference(name, "op", noun, "nothing", "an enumerator of the header", more)
+
+
+def test_attributes_of_a_header_are_compared():
+    chosen = edition("onednn-3.13")
+    names = sorted({one.name for schema in chosen.schemas.values() for one in schema.attributes} - {"alpha"})
+    marks = ("undef", *names, "zoom", "blend", "end", "last_symbol")
+    text = enumeration("dnnl_graph_op_attr_t", "dnnl_graph_op_attr_", marks)
+    lost = told("alpha", "attribute", is_lost=True)
+    found = compare_headers({"a.h": "", "b.h": text}, chosen)
+    assert found == [told("blend", "attribute"), told("zoom", "attribute"), lost]
+
+
+def test_data_types_of_a_header_are_known():
+    names = ("data_type_undef", "f16", "f32", "f64", "f4_e3m0", "q3", "data_type_max")
+    text = enumeration("dnnl_data_type_t", "dnnl_", names)
+    assert compare_headers({"a.h": text}, edition("onednn-3.2")) == [told("q3", "data type")]
+
+
+@pytest.mark.parametrize(("name", "has"), [("legacy-1", True), ("onednn-3.2", False)])
+def test_old_headers_have_old_names(name, has):
+    text = enumeration("dnnl_graph_op_kind_t", "dnnl_graph_op_", ("convolution_backprop_filters", "pow"))
+    names = {each.op for each in compare_headers({"a.h": text}, edition(name)) if each.record == "the op kind"}
+    assert ("relu_backprop" in names) is has
+    assert ("relu_backward" in names) is not has
+    assert ("convolution_backward_weights" in names) is not has
+    assert "pow" not in names
+    assert not any(one.startswith("legacy_") for one in names)
+    assert "abs" in names  # an op that has no page in the oldest edition
 
 
 # Checkouts -----------------------------------------------------------------------------------------------------------
