@@ -6,6 +6,7 @@ import sys
 from threading import Barrier
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import onegraph as og
@@ -13,7 +14,7 @@ from onegraph._util.worker_process import Outcome
 from onegraph.opset.editions.registry import NEWEST
 from onegraph.tools import conformance
 from onegraph.tools.conformance import known, runner
-from onegraph.tools.conformance.drawn import libraries, trials
+from onegraph.tools.conformance.drawn import libraries, measurement, trials
 from onegraph.tools.conformance.uses import SINGLE, ProbedUse
 
 USE = ProbedUse("ReLU", ("given",), ((0, "f32"),), {}, ("f32",), [["f32", [2], [1]]])
@@ -222,3 +223,61 @@ def test_only_newer_versions_than_every_edition_have_a_note():
     assert (name, note.partition("; ")[0]) == (
         f"onednn-{NEWEST[0]}.{NEWEST[1]}", f"oneDNN {NEWEST[0]}.{NEWEST[1] + 1}.0 is newer than every edition"
     )  # fmt: skip
+
+
+# Measured uses -------------------------------------------------------------------------------------------------------
+
+OF_NAN, OTHER = (next(name for name, fault in SINGLE.items() if fault.of_nan is wanted) for wanted in (True, False))
+CLAIMS = {"a": {}, "b": {OTHER: True, OF_NAN: False}, "c": {OF_NAN: False}, "d": {OTHER: False}}
+
+
+def stand_in(name):
+    """Stands for a use."""
+    return SimpleNamespace(name=name, claims=lambda version: CLAIMS[name[0]], arrays=[np.ones(2)])
+
+
+def outcome_of(name, condition, count):
+    """A claimed use goes wrong with its fourth contents, and two uses always do; in calm memory these are right."""
+    is_bad = name == "b3" if condition is trials.CALM else name[0] in "cd"
+    return Outcome("wrong" if is_bad else "right", condition.name, f"{name} {count}")
+
+
+def test_uses_that_surprise_run_with_other_contents_and_again(monkeypatch):
+    asked, told = [], []
+
+    def run_uses(uses, claims, condition, workers, progress=None):
+        asked.append(([one.name for one in uses], [*map(list, claims)], condition.name, workers))
+        if progress is not None:
+            progress(1)
+        return [outcome_of(one.name, condition, len(asked)) for one in uses]
+
+    def draw(seed, number, pages):
+        assert (seed, pages) == (7, ("an edition", ["Elu"]))
+        name = " abcd"[number].strip()
+        return SimpleNamespace(number=number, graph=name, use=stand_in(name)) if name else None
+
+    def use_of(graph, number):
+        again = number // measurement.FAR
+        return None if again == 5 else stand_in(f"{graph}{again}")
+
+    changes = {"run_uses": run_uses, "draw": draw, "use_of": use_of}
+    for name, change in changes.items():
+        monkeypatch.setattr(measurement, name, change)
+    monkeypatch.setattr(measurement, "pages_to_draw", lambda name, kinds, version: (name, kinds))
+    monkeypatch.setattr("onegraph.capi.default_engine", lambda: None)
+    found = measurement.measure(
+        5, 7, edition="an edition", kinds=["Elu"], workers=3, progress=lambda *given: told.append(given)
+    )
+    contents = [name + again for name in "bcd" for again in ("", "1", "2", "3", "4", "", "6", "7")]
+    claims = [[*CLAIMS[name]] for name in "abcd"]
+    assert asked == [
+        ([*"abcd"], claims, trials.HARSH.name, 3), (contents, [claims["abcd".index(one[0])] for one in contents],
+                                                    trials.CALM.name, 3),
+        (["c"], [[]], trials.HARSH.name, 3), (["c"], [[]], trials.CALM.name, 3),
+    ]  # fmt: skip
+    assert told == [(1, 4)]
+    assert [(one.drawn.use.name, one.claims, one.cautions, one.outcome.detail, one.calm and one.calm.detail)
+            for one in found] == [
+        ("a", (), (), "a 1", None), ("b", (OTHER,), (OF_NAN,), "b 1", "b3 2"), ("c", (), (OF_NAN,), "c 3", "c 4"),
+        ("d", (), (OTHER,), "d 1", "d7 2"),
+    ]  # fmt: skip
