@@ -62,7 +62,7 @@ def one_of(drawn: Random) -> tuple[Any, Any]:
 
 @cache
 def special() -> list[tuple[Any, Any]]:
-    """Ops whose pages print a fact by mistake, once for each mistake, and those whose last input may be an attribute."""
+    """Ops whose pages print a fact by mistake, once for each, and those whose last input may be an attribute."""
     found = {}
     for words in map(edition, (*EDITIONS, "legacy-1")):
         for kind, schema in words.schemas.items():

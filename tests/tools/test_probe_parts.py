@@ -26,10 +26,21 @@ from onegraph.opset.fusion_patterns import patterns_of
 from onegraph.opset.signature import Attribute, Fill, Port
 from onegraph.tools import cpp_program
 from onegraph.tools.capture.recording import Recording
-from onegraph.tools.conformance import causes, changes, claims, coverage, findings, results, words
+from onegraph.tools.conformance import (
+    causes,
+    changes,
+    claims,
+    coverage,
+    findings,
+    own_causes,
+    results,
+    uses,
+    words,
+)
 from onegraph.tools.conformance.drawn import drawing, features, filing, libraries
 from onegraph.tools.conformance.drawn import findings as drawn_findings
 from onegraph.tools.conformance.drawn.c_program import REPEATED, _first, c_type, repeated
+from onegraph.tools.conformance.drawn.measurement import Tried
 from onegraph.tools.conformance.fused.cases import _counted, _types_allowed, is_promised
 from onegraph.tools.conformance.own_causes import OWN
 from onegraph.tools.conformance.page_of_op import PageOfOp
@@ -622,6 +633,58 @@ def test_few_codes_may_be_ties(dtype, wrong, ties, fits):
     assert (compare([got], [wanted], ties=ties) == "") is fits
     got[5] += 2
     assert compare([got], [wanted]) == "output 0 is 7 at [5], expected 5"
+
+
+@pytest.mark.parametrize(("axes", "found"), [
+    ([(2, 5, 3)], True), ([(2, 5, 2)], False), ([(2, 5, 1)], False), ([(2, 5, 2), (1, 5, 2)], True), ([], False),
+    ([(None, 5, 9)], False), ([(2, None, 9)], False), ([(2, 5, None)], False), (None, False),
+])  # fmt: skip
+def test_pools_that_round_up_are_a_cause(monkeypatch, axes, found):
+    """Each axis has what a window makes of it, its size, and the number of windows."""
+    sides = [*zip(*axes, strict=True)] if axes else [(), (), ()]
+    windows = [None if count is None else SimpleNamespace(forward=lambda _, count=count: count) for count in sides[0]]
+    geometry = None if axes is None else SimpleNamespace(windows=windows, sizes=sides[1], counts=sides[2])
+    monkeypatch.setattr(own_causes, "pool_geometry", lambda call: geometry)
+    assert own_causes._rounds_up(SimpleNamespace(call="a call")) is found
+
+
+@pytest.mark.parametrize(("outcome", "calm", "found"), [
+    ("wrong", "right", True), ("right", "right", False), ("wrong", "wrong", False), ("wrong", None, False),
+    ("crash", "ran", True), ("right", "wrong", False),
+])  # fmt: skip
+def test_what_is_right_in_calm_memory_alone_depends_on_memory(outcome, calm, found):
+    ends = [None if one is None else Outcome(one, "execute", "") for one in (outcome, calm)]
+    assert Tried(None, (), (), *ends).depends_on_memory is found
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [
+    ("u8", 0, 255), ("s8", -128, 127), ("boolean", 0, 1), ("s32", -64, 63), ("f32", -2, 63 / 32), ("bf16", -2, 63 / 32),
+])  # fmt: skip
+def test_numbers_of_examples_are_exact(dtype, low, high):
+    numbers = uses._exact(og.LogicalTensor(3, DataType(dtype), (64, 128))).astype(np.float64)
+    assert (numbers.min(), numbers.max()) == (low, high)
+    assert (numbers * 32 == np.rint(numbers * 32)).all()
+    assert uses._exact(og.LogicalTensor(3, DataType(dtype), (2, None))).shape == (2, 0)
+
+
+def a_rule():
+    """What the rule means.
+
+    More of it.
+    """
+
+
+def a_bare_rule():
+    pass
+
+
+@pytest.mark.parametrize(("rule", "text"), [
+    ("a_rule", "What the rule means"), ("a_bare_rule", "a bare rule"), ("no_rule", "no rule"),
+])  # fmt: skip
+def test_rules_have_meanings(rule, text):
+    a_bare_rule.__doc__ = None
+    page = SimpleNamespace(base=SimpleNamespace(rules=(a_bare_rule,), shape_rules=(a_rule,)))
+    assert words.meaning_of(page, rule) == text
 
 
 @pytest.mark.parametrize(("mode", "found"), [

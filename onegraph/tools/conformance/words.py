@@ -165,7 +165,6 @@ def attribute_text(attribute: Attribute) -> str:
         text += f", {attribute.range.name}"
     default = attribute.default
     if default is not None:
-        filled = isinstance(default, Fill)
         shown = f"a list of {default.value}s" if isinstance(default, Fill) else default
-        text += f", by default {shown}" if filled or default != () else ""
+        text += f", by default {shown}" if default != () else ""
     return text + (", required" if attribute.required else ", optional")
