@@ -14,6 +14,7 @@ from onegraph._util.worker_process import Outcome
 from onegraph.opset.editions.registry import NEWEST
 from onegraph.tools import conformance
 from onegraph.tools.conformance import known, runner
+from onegraph.tools.conformance.drawn import findings as drawn_findings
 from onegraph.tools.conformance.drawn import libraries, measurement, trials
 from onegraph.tools.conformance.uses import SINGLE, ProbedUse
 
@@ -281,3 +282,71 @@ def test_uses_that_surprise_run_with_other_contents_and_again(monkeypatch):
         ("a", (), (), "a 1", None), ("b", (OTHER,), (OF_NAN,), "b 1", "b3 2"), ("c", (), (OF_NAN,), "c 3", "c 4"),
         ("d", (), (OTHER,), "d 1", "d7 2"),
     ]  # fmt: skip
+
+
+# Smaller uses --------------------------------------------------------------------------------------------------------
+
+
+def graph_of(outcome="wrong", *, count=1, kind="Elu", is_allowed=True, claims=None):
+    """Stands for a graph; its use ends so."""
+    use = SimpleNamespace(
+        kind=kind, outcome=Outcome(outcome, "execute", ""), is_allowed=is_allowed, claims=lambda version: claims or {}
+    )
+    return SimpleNamespace(ops=[None] * count, use=use)
+
+
+CANDIDATES = {
+    True: [graph_of(), graph_of()],
+    False: [
+        graph_of(count=2), graph_of(kind="a host op"), graph_of(is_allowed=False), graph_of(claims={"a fault": False}),
+        graph_of("right"), graph_of("ran"), graph_of("crash"), graph_of("refused"), SimpleNamespace(ops=[1], use=None),
+    ],
+}  # fmt: skip
+
+
+def shrink(monkeypatch, candidates, first, calm=None):
+    """The smallest use and its outcome, what was tried, and where."""
+    tried, ran = [], []
+
+    def reduce(graph, fails, *, max_tests):
+        assert (graph, max_tests) == (first, drawn_findings.SHRINKING_TESTS)
+        tried.extend(fails(one) for one in candidates)
+        return ([graph] + [one for one, is_bad in zip(candidates, tried, strict=True) if is_bad])[-1]
+
+    schema = SimpleNamespace(kind="Elu")
+    changes = {
+        "edition": lambda name: SimpleNamespace(schemas={"ReLU": SimpleNamespace(kind="ReLU"), "Elu": schema}),
+        "base_of": lambda one: one, "use_of": lambda graph, number: graph.use,
+        "PageOfOp": lambda words, one: SimpleNamespace(allows=lambda use: one is schema and use.is_allowed),
+        "request": lambda use, condition: {"limit": 3, "use": use},
+    }  # fmt: skip
+    for name, change in changes.items():
+        monkeypatch.setattr(drawn_findings, name, change)
+    monkeypatch.setattr("onegraph.tools.reduce.reduce", reduce)
+
+    def worker(condition):
+        return SimpleNamespace(run=lambda task, limit: ran.append((condition.name, limit)) or task["use"].outcome)
+
+    workers = {condition.name: worker(condition) for condition in (trials.HARSH, trials.CALM)}
+    drawn = drawn_findings.DrawnUse(5, "an edition", first, first.use)
+    outcome = Outcome("right" if calm else "wrong", "execute", "")
+    found = drawn_findings.shrunk(measurement.Tried(drawn, (), (), outcome, calm), (3, 2, 0), workers)
+    return found, tried, ran
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_smaller_uses_end_alike(monkeypatch, wanted):
+    first = graph_of()
+    (smallest, outcome), tried, ran = shrink(monkeypatch, CANDIDATES[wanted], first)
+    assert tried == [wanted] * len(tried)
+    assert set(ran) == {(trials.HARSH.name, 3.0)}
+    assert smallest.graph is (CANDIDATES[True][-1] if wanted else first)
+    assert (smallest.number, smallest.edition, outcome) == (5, "an edition", first.use.outcome)
+
+
+def test_uses_that_do_not_go_wrong_again_stay(monkeypatch):
+    calm = Outcome("wrong", "compare", "in calm memory")
+    first = graph_of("right")
+    (smallest, outcome), tried, ran = shrink(monkeypatch, [graph_of()], first, calm)
+    assert (smallest.use, outcome, tried) == (first.use, calm, [])
+    assert ran == [(trials.CALM.name, 3.0)]
