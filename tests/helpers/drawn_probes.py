@@ -63,7 +63,7 @@ def one_of(drawn: Random) -> tuple[Any, Any]:
 @cache
 def special() -> list[tuple[Any, Any]]:
     """Ops whose pages print a fact by mistake, once for each, and those whose last input may be an attribute."""
-    found = {}
+    found: dict[str, tuple[Any, Any]] = {}
     for words in map(edition, (*EDITIONS, "legacy-1")):
         for kind, schema in words.schemas.items():
             base = base_of(schema)
