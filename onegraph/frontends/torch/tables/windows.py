@@ -111,7 +111,7 @@ def adaptive_pool(node: AtenNode) -> Value:
 @lowers("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def adaptive_max_pool(node: AtenNode) -> list[Value | None]:
     """The largest elements of windows that divide the image into a number of parts; an axis after another."""
-    shape, wanted = node.shape("self"), node["output_size"]
+    shape, wanted = node.shape("self"), each(node["output_size"], 1)
     first = len(shape) - len(wanted)
     if is_open(shape[first:]) or 1 in node.read:
         raise NotLowered("the places of the largest elements, or an image whose size changes")
