@@ -16,7 +16,7 @@ import numpy as np
 from onegraph._util.open_sizes import OpenSize
 
 PLAIN = (bool, complex, str, type(None), range, slice)
-LONGEST = 1 << 31  # larger numbers are addresses, and differ from process to process
+LONGEST = 1 << 22  # no program lies below; larger numbers may be addresses, which differ from process to process
 # What time and the machine decide.
 OTHERS = {"times", "used", "share", "threads", "_busy", "clock", "number"}
 # What has records of its own: the specification, and the graph that was compiled.

@@ -149,7 +149,8 @@ def _needs_more(limit: int, old: int, new: int) -> bool:
 
     It must hold the product, and how near it may come to a whole number.
     """
-    return max(_odd(old) * new, old * (new // gcd(old, new))) > limit
+    # Asked first, so that open sizes far below the limit stay open.
+    return old * new > limit and max(_odd(old) * new, old * (new // gcd(old, new))) > limit
 
 
 INEXACT_COORDINATES = FAULTS.add(

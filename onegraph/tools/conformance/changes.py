@@ -217,7 +217,7 @@ class Changes:
                 yield self._probe("ports", "number of outputs", f"{count}", says, changed, control, cause=_rule(broken))
         last = page.base.inputs[-1]
         for control in self.right:
-            if last.name in control.attrs:
+            if last.name in control.attrs and len(control.picks) == len(page.base.inputs) - 1:
                 changed = control.with_tensor_for(last.name)
                 if page.allows(changed):
                     seen.add(len(changed.picks))
