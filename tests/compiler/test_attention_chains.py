@@ -2,7 +2,7 @@
 
 import numpy as np
 from helpers.grouped import grouped
-from helpers.small_lowered import lowered, step
+from helpers.small_lowered import as_one, kinds, label, lowered, step
 
 import onegraph as og
 from onegraph.compiler.passes.attention_scores import Scores, unscaled, with_sinks
@@ -11,18 +11,6 @@ from onegraph.compiler.passes.changing_attention import _behind, _exact, _fit, _
 
 INF = float("inf")
 S, LONGER = (1, 2, 3, 4), (1, 2, 3, 5)
-
-
-def as_one(_):
-    return "all"
-
-
-def label(case):
-    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
-
-
-def kinds(steps):
-    return " ".join(one.kind for one in steps)
 
 
 # A column of scores of a key without a value --------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.grouped import grouped
-from helpers.small_lowered import edit, lowered, step
+from helpers.small_lowered import as_one, edit, kinds, label, lowered, step
 
 import onegraph as og
 from onegraph.compiler import packed_weights
@@ -34,18 +34,6 @@ from onegraph.compiler.passes.winograd import _Transforms
 
 BF16, F32 = og.bf16, og.f32
 WINDOW = {"strides": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1), "dilations": (1, 1)}
-
-
-def as_one(_):
-    return "all"
-
-
-def label(case):
-    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
-
-
-def kinds(steps):
-    return " ".join(one.kind for one in steps)
 
 
 # Transforms -----------------------------------------------------------------------------------------------------------

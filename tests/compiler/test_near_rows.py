@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.grouped import grouped
-from helpers.small_lowered import edit, lowered, step
+from helpers.small_lowered import as_one, edit, kinds, label, lowered, step
 
 import onegraph as og
 from onegraph.compiler import code_tails, growing_concats, independent_rows, row_leaks, structure, view_places
@@ -22,18 +22,6 @@ from onegraph.compiler.rounded_rows import BY_KIND, RoundedRows
 
 BF16, F32, U8, S8 = og.bf16, og.f32, og.u8, og.s8
 ROWS = (2, 3, 4)
-
-
-def as_one(_):
-    return "all"
-
-
-def label(case):
-    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
-
-
-def kinds(steps):
-    return " ".join(one.kind for one in steps)
 
 
 def with_gaps(graph, names):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.grouped import grouped
-from helpers.small_lowered import edit, lowered, step
+from helpers.small_lowered import as_one, edit, kinds, label, lowered, step
 
 import onegraph as og
 from onegraph.compiler.passes import code_products, coded_attention, codes, constants, unsigned_codes
@@ -17,18 +17,6 @@ from onegraph.opset.editions.registry import DEFAULT, HOST
 S = (1, 2, 3, 4)
 U8, S8, BF16 = og.u8, og.s8, og.bf16
 HOST_CAST = {"op_kind": "Cast", "edition": HOST}
-
-
-def as_one(_):
-    return "all"
-
-
-def label(case):
-    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
-
-
-def kinds(steps):
-    return " ".join(one.kind for one in steps)
 
 
 # Attention of codes ---------------------------------------------------------------------------------------------------

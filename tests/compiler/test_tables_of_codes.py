@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.grouped import grouped
-from helpers.small_lowered import edit, step
+from helpers.small_lowered import as_one, edit, label, step
 
 import onegraph as og
 from onegraph.compiler.options import Options
@@ -15,18 +15,6 @@ from onegraph.opset.editions.registry import HOST
 BF16, F32, U8, S8 = og.bf16, og.f32, og.u8, og.s8
 DECODE = step("Dequantize", "c", "x", scales=(0.5,), zps=(100,))
 NUMBERS = (np.arange(256) - 100) / 2  # what the codes stand for
-
-
-def as_one(_):
-    return "all"
-
-
-def label(case):
-    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
-
-
-def kinds(steps):
-    return " ".join(one.kind for one in steps)
 
 
 def coded(source):

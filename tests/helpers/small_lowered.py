@@ -80,3 +80,18 @@ def lowered(
 def edit(*given: Any, **named: Any) -> Edit:
     """A change of such a graph."""
     return Edit(lowered(*given, **named))
+
+
+def as_one(_: object) -> str:
+    """The name of a case that has all of a table."""
+    return "all"
+
+
+def label(case: Iterable[Any]) -> str:
+    """The name of a case of lists of steps and of plain values."""
+    return " | ".join(kinds(one) if isinstance(one, list) else str(one) for one in case)
+
+
+def kinds(steps: Iterable[Any]) -> str:
+    """The kinds of steps."""
+    return " ".join(one.kind for one in steps)
