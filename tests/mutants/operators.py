@@ -147,8 +147,8 @@ def _unread(node: ast.AST) -> Iterator[ast.AST]:
             yield node
         case ast.Call(func=ast.Name(id="TypeVar" | "cast"), args=[first, *_]):
             yield first
-        case ast.Call(keywords=[ast.keyword(value=flag) as only]) if _is_assertion(node, only):
-            yield flag
+        case ast.Call(keywords=[ast.keyword(value=ast.Constant(value=True) as flag) as only]) if _is_strict(node, only):
+            yield flag  # it says that the lengths are equal, as an assertion does
         case ast.Call(
             func=ast.Attribute(attr="reshape"),
             args=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1) as one), *_],
@@ -200,7 +200,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 new.func = ast.Name(OPPOSITES[function.id], ast.Load())
                 yield f"{function.id} becomes {OPPOSITES[function.id]}", new
             for index, keyword in enumerate(keywords):
-                if keyword.arg is not None and not _is_assertion(node, keyword):
+                if keyword.arg is not None and not _is_strict(node, keyword):
                     new = copy.copy(node)
                     new.keywords = [*keywords[:index], *keywords[index + 1 :]]
                     yield f"argument {keyword.arg} is dropped", new
@@ -229,11 +229,9 @@ def _is_condition(node: ast.AST) -> bool:
     )
 
 
-def _is_assertion(call: ast.Call, keyword: ast.keyword) -> bool:
-    """Whether an argument says that the lengths of what is zipped are equal, as an assertion does."""
-    flag = keyword.value
-    is_true = isinstance(flag, ast.Constant) and flag.value is True
-    return isinstance(call.func, ast.Name) and call.func.id == "zip" and keyword.arg == "strict" and is_true
+def _is_strict(call: ast.Call, keyword: ast.keyword) -> bool:
+    """Whether an argument says if the lengths of what is zipped are equal; without one they need not be."""
+    return isinstance(call.func, ast.Name) and call.func.id == "zip" and keyword.arg == "strict"
 
 
 def _is_text(node: ast.AST) -> bool:
